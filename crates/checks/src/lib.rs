@@ -1,0 +1,1 @@
+//! Probes with a deadline: http, tcp, dns, exec

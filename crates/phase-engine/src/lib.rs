@@ -1,0 +1,1 @@
+//! Phases, steps, order, resume and teardown rules; no IO

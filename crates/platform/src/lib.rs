@@ -1,0 +1,1 @@
+//! The platform and target files: parse, resolve, underline faults; bundles

@@ -1,0 +1,1 @@
+//! The verdict: clean only where it is proven

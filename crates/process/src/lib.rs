@@ -1,0 +1,1 @@
+//! Child programs: spawn, follow, interrupt, kill; who a process is

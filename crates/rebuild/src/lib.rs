@@ -1,0 +1,1 @@
+//! Arguments, wiring, prompts, rendering, exit codes

@@ -1,0 +1,3 @@
+//! The binary: `rebuild::main` does the work.
+
+fn main() {}

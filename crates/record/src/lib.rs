@@ -1,0 +1,1 @@
+//! The record of a run, its schema and versions, the ledger inside it

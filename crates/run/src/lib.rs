@@ -1,0 +1,1 @@
+//! up, down, preflight, check, status: the parts put together

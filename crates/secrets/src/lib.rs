@@ -1,0 +1,1 @@
+//! Secrets: sources, masking, memory-backed files, the target's key

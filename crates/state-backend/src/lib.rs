@@ -1,0 +1,1 @@
+//! The HTTP state backend over a store

@@ -1,0 +1,1 @@
+//! The store: keys with version tags, the target's lock, lease and fence

@@ -1,0 +1,1 @@
+//! Fakes and a hermetic world for tests

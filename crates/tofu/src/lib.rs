@@ -1,0 +1,1 @@
+//! OpenTofu as a subprocess: typed commands, event stream, working directory, plugin cache

@@ -1,0 +1,1 @@
+//! Whole-program tests; the cases live in `tests/`.
