@@ -1,1 +1,5 @@
-//! up, down, preflight, check, status: the parts put together
+//! up, down, preflight, check, status: the parts put together.
+
+pub mod environment;
+pub mod stop;
+pub mod ui;

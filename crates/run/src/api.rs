@@ -1,0 +1,86 @@
+//! What a caller hands in: the machine as values, and the options of each command.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use process::Spawner;
+
+/// The machine and its user, read once by the binary and passed on as values.
+#[derive(Clone)]
+pub struct Machine {
+    /// The caller's whole environment.
+    pub env: BTreeMap<OsString, OsString>,
+    /// The directory that the caller works in.
+    pub cwd: PathBuf,
+    /// The caller's home.
+    pub home: PathBuf,
+    /// Where this machine keeps targets: `$XDG_STATE_HOME/rebuild`.
+    pub state_home: PathBuf,
+    /// Who calls.
+    pub user: String,
+    /// On which host.
+    pub host: String,
+    /// The address of the CI job that calls, where one does.
+    pub ci_job: Option<String>,
+    /// This program, which is also the launcher and the key provider.
+    pub exe: PathBuf,
+    /// This program's version.
+    pub version: String,
+    /// Starts every child.
+    pub spawner: Arc<dyn Spawner>,
+    /// The clock.
+    pub now: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    /// How long the target's lock is good for without a renewal.
+    pub lease: Duration,
+}
+
+/// Where a command works.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// `--platform`; without it `rebuild.toml` is looked for here and above.
+    pub platform: Option<PathBuf>,
+    /// `--target`.
+    pub target: String,
+}
+
+/// Options of `up`.
+#[derive(Clone, Debug, Default)]
+pub struct UpOptions {
+    /// Go on with the unfinished run.
+    pub resume: bool,
+    /// End after this phase is verified.
+    pub through: Option<String>,
+    /// End the call at the next checkpoint.
+    pub pause: bool,
+    /// Never wait, never ask.
+    pub no_pause: bool,
+    /// The id of a store that is known to be gone for good.
+    pub first_build: Option<String>,
+    /// How many steps are looked at in parallel; 0 for as many as there are cores.
+    pub jobs: usize,
+}
+
+/// Options of `down`.
+#[derive(Clone, Debug, Default)]
+pub struct DownOptions {
+    /// The target's name, typed as a flag.
+    pub confirm: Option<String>,
+    /// Print what would go and touch nothing.
+    pub dry_run: bool,
+    /// A step that is dead and can't be reached.
+    pub forget: Option<String>,
+    /// Why it is forgotten.
+    pub reason: Option<String>,
+}
+
+/// Options of `check`.
+#[derive(Clone, Debug, Default)]
+pub struct CheckOptions {
+    /// Format instead of complaining.
+    pub fix: bool,
+    /// A missing TFLint is an error.
+    pub require_tflint: bool,
+}

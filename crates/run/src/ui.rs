@@ -1,0 +1,213 @@
+//! What a call tells while it goes on, and what it asks a person.
+
+use serde::Serialize;
+
+/// One thing that happened in a call; printed for people, or as one line of `--output ndjson`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Notice {
+    /// Definitions are read and packed.
+    Bundle {
+        /// The bundle's digest.
+        digest: String,
+        /// The commit that the files come from.
+        commit: Option<String>,
+        /// Whether the work tree differs from that commit.
+        dirty: bool,
+    },
+    /// A tool was found fit.
+    Tool {
+        /// Which.
+        name: String,
+        /// Where.
+        path: String,
+        /// Which version.
+        version: String,
+    },
+    /// Variables of the caller that steer a tool and do not reach a step.
+    EnvironmentDropped {
+        /// Their names; values never.
+        names: Vec<String>,
+    },
+    /// Secrets too short to be masked in a tool's output.
+    Unmaskable {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The target is locked for this call.
+    Locked {
+        /// The fencing number of this call.
+        fence: u64,
+    },
+    /// Something is waited for.
+    Waiting {
+        /// What, in words.
+        what: String,
+    },
+    /// A root module is being made ready.
+    Init {
+        /// The step.
+        step: String,
+        /// Whether a warm data directory was used again.
+        warm: bool,
+    },
+    /// Preflight has come to its verdict.
+    Preflight {
+        /// The whole report.
+        report: serde_json::Value,
+    },
+    /// A run began or goes on.
+    Run {
+        /// Its id.
+        id: String,
+        /// Whether it goes on from an earlier call.
+        resumed: bool,
+    },
+    /// Work on a phase begins.
+    Phase {
+        /// Its id.
+        phase: String,
+        /// Its title.
+        title: String,
+        /// What is done to it.
+        doing: Doing,
+    },
+    /// Work on a step begins.
+    Step {
+        /// Its id.
+        step: String,
+        /// What is done to it.
+        doing: Doing,
+    },
+    /// A resource moved on.
+    Resource {
+        /// The step.
+        step: String,
+        /// The resource's address.
+        address: String,
+        /// What OpenTofu does to it: `create`, `update`, `delete`, …
+        action: String,
+        /// How far it got.
+        stage: Stage,
+        /// For how long so far, in seconds.
+        seconds: u64,
+    },
+    /// A running step has been silent for minutes.
+    Quiet {
+        /// The step.
+        step: String,
+        /// The last address that it named.
+        address: Option<String>,
+        /// For how long it has said nothing, in seconds.
+        seconds: u64,
+    },
+    /// Work on a step ended.
+    StepEnded {
+        /// The step.
+        step: String,
+        /// What was done to it.
+        doing: Doing,
+        /// Whether it went well.
+        ok: bool,
+        /// One line for people.
+        summary: String,
+        /// How long it took, in seconds.
+        seconds: f64,
+    },
+    /// A check of a phase was tried.
+    Check {
+        /// The phase.
+        phase: String,
+        /// The check's name.
+        check: String,
+        /// What is wrong, where it failed.
+        failure: Option<String>,
+    },
+    /// A phase is applied and verified.
+    Verified {
+        /// The checkpoint's summary.
+        summary: Checkpoint,
+    },
+    /// A phase is torn down and proven gone.
+    TornDown {
+        /// Its id.
+        phase: String,
+    },
+    /// Something that a person should know and that stops nothing.
+    Warning {
+        /// What.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+}
+
+/// What is done to a phase or step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doing {
+    /// It is applied.
+    Apply,
+    /// It is verified.
+    Verify,
+    /// It is torn down.
+    Teardown,
+}
+
+/// How far a resource got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// OpenTofu has begun.
+    Started,
+    /// OpenTofu is done.
+    Completed,
+    /// OpenTofu failed.
+    Errored,
+}
+
+/// The summary that is printed after each verified phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Checkpoint {
+    /// The phase.
+    pub phase: String,
+    /// Its title.
+    pub title: String,
+    /// What it made: a line for each kind of change, as `3 created`.
+    pub made: Vec<String>,
+    /// Time in apply and verify of this phase, in seconds.
+    pub phase_seconds: f64,
+    /// Time of the run so far, in seconds.
+    pub run_seconds: f64,
+    /// What is left of the budget, in seconds; negative once it is spent.
+    pub budget_left_seconds: f64,
+    /// The next phase, if there is one.
+    pub next: Option<String>,
+}
+
+/// What a person answers at a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Go on with the next phase.
+    Continue,
+    /// End the call here; `up --resume` goes on.
+    Pause,
+    /// Tear everything down.
+    TearDown,
+}
+
+/// The operator's end of a call. Only asks when `interactive`; telling must never fail or block the call.
+pub trait Ui: Sync {
+    /// Tells what happened.
+    fn tell(&self, notice: &Notice);
+    /// Whether a person can be asked.
+    fn interactive(&self) -> bool;
+    /// Asks what to do after a verified phase.
+    fn at_checkpoint(&self, summary: &Checkpoint) -> Answer;
+    /// Asks whether to tear down after a failure.
+    fn tear_down_after_failure(&self, target: &str, protected: bool) -> bool;
+    /// Asks for the target's name to be typed; true when it was.
+    fn confirm_by_name(&self, target: &str, what: &str) -> bool;
+    /// Asks whether a plan that destroys may go on; the addresses are what it destroys or replaces.
+    fn agree_to_destroy(&self, step: &str, addresses: &[String]) -> bool;
+}
