@@ -1,0 +1,4 @@
+output "url" {
+  value       = terraform_data.server.input
+  description = "Where the server answers."
+}
