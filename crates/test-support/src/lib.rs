@@ -1,1 +1,18 @@
-//! Fakes and a hermetic world for tests
+//! Fakes and a hermetic world for tests: nothing of the machine that runs them reaches a program under test.
+//!
+//! - [`World`] is a home, a working directory and a `bin` of its own, thrown away at the end.
+//! - [`Command`] runs a program in it with a deadline and captures what it said.
+//! - [`Terminal`] is the same at a terminal: what is printed can be waited for, prompts can be answered.
+//! - [`FakeProgram`] answers as it was told, writes down each call, and fails on a call nobody told it about.
+//!
+//! A helper that can't do its part panics with the reason: that is how a test ends.
+
+mod command;
+mod fake;
+mod terminal;
+mod world;
+
+pub use command::{Command, Ended, Outcome, Started};
+pub use fake::{FakeProgram, UNSCRIPTED};
+pub use terminal::Terminal;
+pub use world::World;
