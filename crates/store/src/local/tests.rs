@@ -1,0 +1,119 @@
+//! The local store: the contract, its permissions, and what it leaves on disk.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn the_local_store_holds_the_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = std::cell::Cell::new(0);
+    crate::contract::check(&|| {
+        n.set(n.get() + 1);
+        Arc::new(LocalStore::open(
+            dir.path().join(format!("store-{}", n.get())),
+        ))
+    });
+}
+
+#[test]
+fn two_instances_on_one_directory_are_one_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (LocalStore::open(dir.path()), LocalStore::open(dir.path()));
+    let tag = one.put_if_absent(&key("a/b"), b"1").unwrap();
+    assert!(
+        other
+            .put_if_absent(&key("a/b"), b"2")
+            .unwrap_err()
+            .is_conflict()
+    );
+    other.put_if_match(&key("a/b"), b"2", &tag).unwrap();
+    assert!(
+        one.put_if_match(&key("a/b"), b"3", &tag)
+            .unwrap_err()
+            .is_conflict()
+    );
+}
+
+#[test]
+fn reading_makes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("no/such/store");
+    let store = LocalStore::open(&root);
+    assert!(store.get(&key("lock.json")).unwrap().is_none());
+    assert!(store.list("").unwrap().is_empty());
+    assert!(
+        store
+            .delete_if_match(&key("a"), &Tag::of(b""))
+            .unwrap_err()
+            .is_conflict()
+    );
+    assert!(!dir.path().join("no").exists());
+}
+
+#[test]
+fn directories_are_0700_and_files_0600() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("new/store");
+    LocalStore::open(&root)
+        .put_if_absent(&key("state/1a/edge"), b"x")
+        .unwrap();
+    for made in ["new", "new/store", "new/store/state", "new/store/state/1a"] {
+        assert_eq!(mode(&dir.path().join(made)), 0o700, "{made}");
+    }
+    for made in ["state/1a/edge", LOCK_FILE] {
+        assert_eq!(mode(&root.join(made)), 0o600, "{made}");
+    }
+}
+
+#[test]
+fn directories_that_a_delete_empties_go_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path());
+    let edge = store.put_if_absent(&key("state/1a/edge"), b"x").unwrap();
+    let dns = store.put_if_absent(&key("state/1a/dns"), b"x").unwrap();
+    store.delete_if_match(&key("state/1a/edge"), &edge).unwrap();
+    assert!(dir.path().join("state/1a/dns").exists());
+    store.delete_if_match(&key("state/1a/dns"), &dns).unwrap();
+    assert!(!dir.path().join("state").exists());
+    assert!(dir.path().exists());
+}
+
+#[test]
+fn what_is_no_value_is_not_listed_and_what_a_kill_left_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = LocalStore::open(dir.path());
+    first.put_if_absent(&key("state/1a/edge"), b"x").unwrap();
+    let left = dir.path().join("state/1a").join(".edge.1-0.tmp");
+    write_durably(&left, b"half").unwrap();
+    write_durably(&dir.path().join("state/a note.txt"), b"mine").unwrap();
+    assert_eq!(first.list("").unwrap(), [key("state/1a/edge")]);
+    LocalStore::open(dir.path())
+        .put_if_absent(&key("b"), b"x")
+        .unwrap();
+    assert!(!left.exists());
+    assert!(dir.path().join("state/a note.txt").exists());
+}
+
+#[test]
+fn a_failure_names_the_store_and_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    write_durably(&file, b"").unwrap();
+    let store = LocalStore::open(file.join("store"));
+    let error = store.put_if_absent(&key("a/b"), b"x").unwrap_err();
+    assert!(matches!(error, WriteError::Unreachable { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("`a/b`") && text.contains("file/store"),
+        "{text}"
+    );
+}

@@ -1,0 +1,1 @@
+//! The lock: who may take it, when, and what it shuts out.

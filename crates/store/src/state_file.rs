@@ -1,0 +1,236 @@
+//! A state as the store keeps it: one JSON line of ours, then OpenTofu's bytes as they are.
+
+use process::Identity;
+use serde::{Deserialize, Serialize};
+
+/// The version of the header that this code writes.
+pub const SCHEMA: u32 = 1;
+/// No header is longer; a first line that is, is none.
+const MAX_HEADER: usize = 64 * 1024;
+
+/// Who wrote a value: a call of `rebuild`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writer {
+    /// The process.
+    pub identity: Identity,
+    /// The user's name.
+    pub user: String,
+    /// The machine's name.
+    pub host: String,
+    /// The run, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+/// The line in front of a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateHeader {
+    /// The version of this header's shape.
+    pub schema: u32,
+    /// Who wrote the state.
+    pub writer: Writer,
+    /// The number of the target's lock under which it was written, or taken over.
+    pub fence: u64,
+    /// The SHA-256 of OpenTofu's bytes, in hexadecimal.
+    pub digest: String,
+    /// The state's lineage; empty where OpenTofu has given it none yet.
+    pub lineage: String,
+    /// The state's serial, which counts within one lineage.
+    pub serial: u64,
+}
+
+/// What OpenTofu leaves readable of a state, encrypted or not.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Meta {
+    /// The lineage; empty in the `errored.tfstate` of a first apply.
+    #[serde(default)]
+    pub lineage: String,
+    /// The serial.
+    pub serial: u64,
+}
+
+/// Why bytes are not a state.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFileError {
+    /// There is no line of ours in front.
+    #[error("the state has no header line")]
+    NoHeader,
+    /// The line is not what this code, or an older one, writes.
+    #[error("the header line of the state can't be read")]
+    Header(#[source] serde_json::Error),
+    /// A later `rebuild` has written it.
+    #[error(
+        "the state has a header of schema {found}, and this `rebuild` knows up to {SCHEMA}: a newer one is needed"
+    )]
+    Newer {
+        /// The schema that was found.
+        found: u32,
+    },
+    /// The bytes are not those that were written.
+    #[error("the state is damaged: its digest is `{found}`, written was `{written}`")]
+    Damaged {
+        /// What the header says.
+        written: String,
+        /// What the bytes give.
+        found: String,
+    },
+    /// OpenTofu's bytes don't say which serial they are.
+    #[error("these bytes are no OpenTofu state: there is no `serial` in them")]
+    NotAState(#[source] serde_json::Error),
+}
+
+/// Reads lineage and serial out of OpenTofu's bytes.
+pub fn meta(bytes: &[u8]) -> Result<Meta, StateFileError> {
+    serde_json::from_slice(bytes).map_err(StateFileError::NotAState)
+}
+
+impl StateHeader {
+    /// The header of OpenTofu's `bytes`.
+    pub fn of(bytes: &[u8], writer: Writer, fence: u64) -> Result<Self, StateFileError> {
+        let Meta { lineage, serial } = meta(bytes)?;
+        let digest = crate::sha256_hex(bytes);
+        Ok(Self {
+            schema: SCHEMA,
+            writer,
+            fence,
+            digest,
+            lineage,
+            serial,
+        })
+    }
+}
+
+/// Joins a header and OpenTofu's bytes.
+pub fn encode(header: &StateHeader, bytes: &[u8]) -> Result<Vec<u8>, StateFileError> {
+    let mut body = serde_json::to_vec(header).map_err(StateFileError::Header)?;
+    body.reserve(bytes.len() + 1);
+    body.push(b'\n');
+    body.extend_from_slice(bytes);
+    Ok(body)
+}
+
+/// Parts a stored body into header and OpenTofu's bytes, which are checked against the digest.
+pub fn decode(body: &[u8]) -> Result<(StateHeader, &[u8]), StateFileError> {
+    let (line, bytes) = split(body).ok_or(StateFileError::NoHeader)?;
+    #[derive(Deserialize)]
+    struct Schema {
+        schema: u32,
+    }
+    let Schema { schema } = serde_json::from_slice(line).map_err(StateFileError::Header)?;
+    if schema > SCHEMA {
+        return Err(StateFileError::Newer { found: schema });
+    }
+    let header: StateHeader = serde_json::from_slice(line).map_err(StateFileError::Header)?;
+    let found = crate::sha256_hex(bytes);
+    if found != header.digest {
+        return Err(StateFileError::Damaged {
+            written: header.digest,
+            found,
+        });
+    }
+    Ok((header, bytes))
+}
+
+/// Parts a stored body after its first line.
+pub(crate) fn split(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = body
+        .iter()
+        .take(MAX_HEADER)
+        .position(|byte| *byte == b'\n')?;
+    Some((&body[..end], &body[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn writer() -> Writer {
+        Writer {
+            identity: Identity::of_self().unwrap(),
+            user: "ann".into(),
+            host: "lab".into(),
+            run: None,
+        }
+    }
+
+    const STATE: &[u8] = b"{\"version\":4,\"serial\":3,\"lineage\":\"l\",\n\"x\":1}\n";
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let header = StateHeader::of(STATE, writer(), 7).unwrap();
+        assert_eq!(
+            (header.serial, header.lineage.as_str(), header.fence),
+            (3, "l", 7)
+        );
+        let body = encode(&header, STATE).unwrap();
+        let (read, bytes) = decode(&body).unwrap();
+        assert_eq!(read, header);
+        assert_eq!(bytes, STATE);
+    }
+
+    #[test]
+    fn an_encrypted_state_shows_lineage_and_serial() {
+        let meta =
+            meta(br#"{"serial":9,"lineage":"x","meta":{},"encrypted_data":"AA=="}"#).unwrap();
+        assert_eq!(
+            meta,
+            Meta {
+                lineage: "x".into(),
+                serial: 9
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_no_state_is_refused() {
+        for bytes in [
+            &b""[..],
+            b"[]",
+            b"{}",
+            b"{\"serial\":-1}",
+            b"{\"serial\":\"3\"}",
+            b"{\"serial\":3",
+        ] {
+            assert!(matches!(
+                StateHeader::of(bytes, writer(), 1),
+                Err(StateFileError::NotAState(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn damage_and_newer_schemas_are_told() {
+        let mut body = encode(&StateHeader::of(STATE, writer(), 7).unwrap(), STATE).unwrap();
+        *body.last_mut().unwrap() = b' ';
+        assert!(matches!(decode(&body), Err(StateFileError::Damaged { .. })));
+        assert!(matches!(
+            decode(b"{\"schema\":2}\n{}"),
+            Err(StateFileError::Newer { found: 2 })
+        ));
+        assert!(matches!(
+            decode(b"{\"schema\":1}\n{}"),
+            Err(StateFileError::Header(_))
+        ));
+        assert!(matches!(
+            decode(b"{\"serial\":1}"),
+            Err(StateFileError::NoHeader)
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_makes_decode_panic(body: Vec<u8>) {
+            let _ = decode(&body);
+        }
+
+        #[test]
+        fn any_bytes_survive(tail: Vec<u8>, fence: u64) {
+            let mut header = StateHeader::of(STATE, writer(), fence).unwrap();
+            header.digest = crate::sha256_hex(&tail);
+            let body = encode(&header, &tail).unwrap();
+            let (_, bytes) = decode(&body).unwrap();
+            prop_assert_eq!(bytes, &tail[..]);
+        }
+    }
+}
