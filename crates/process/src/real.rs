@@ -148,9 +148,9 @@ impl RealSpawner {
             }
         })?;
         let marked = Identity::of(number).and_then(|identity| {
-            match (&how.marker, self.launcher.is_empty()) {
-                (Some(marker), true) => identity.write_marker(marker)?,
-                (None, _) | (_, false) => {}
+            // Otherwise the launcher has written it, or is about to.
+            if let Some(marker) = how.marker.as_ref().filter(|_| self.launcher.is_empty()) {
+                identity.write_marker(marker)?;
             }
             Ok(identity)
         });
