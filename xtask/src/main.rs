@@ -1,3 +1,85 @@
-//! The project's own commands.
+//! The project's own commands: `cargo xtask COMMAND`.
+//!
+//! They need Rust, Go, Python 3 and git, and nothing else that was set up before.
 
-fn main() {}
+mod bench;
+mod ci;
+mod coverage;
+mod demo;
+mod sh;
+mod test;
+mod tidy;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::sh::{note, root};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find or build the tools that tests and the demo need; print where they are, one JSON line each
+    Tools {
+        /// Directory for what is built
+        #[arg(long, value_name = "DIR")]
+        into: Option<PathBuf>,
+        /// Also what only development needs: cargo-deny and LLVM's coverage programs
+        #[arg(long)]
+        dev: bool,
+    },
+    /// Build the example platform from nothing, look at it, and tear it down
+    Demo,
+    /// Run every test, with the real tools
+    Test {
+        /// Passed on to `cargo test`: a filter, or `-p CRATE`
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Check what no compiler checks: module docs, file lengths, crate arrows, words, paths in docs
+    Tidy,
+    /// Everything that a change must pass: format, lints, docs, deny, tidy, test, demo
+    Ci {
+        /// Leave out `test` and `demo`
+        #[arg(long)]
+        checks_only: bool,
+    },
+    /// Measure line coverage of each crate and hold it to its threshold
+    Coverage(coverage::Options),
+    /// Measure `rebuild` against a plain loop of tofu commands over the same root modules
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            note(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Tools { into, dev } => {
+            let into = into.unwrap_or_else(tools::default_directory);
+            tools::show(&into, dev)
+        }
+        Command::Demo => demo::run(),
+        Command::Test { args } => test::run(&args),
+        Command::Tidy => tidy::run(&root()),
+        Command::Ci { checks_only } => ci::run(checks_only),
+        Command::Coverage(options) => coverage::run(&options),
+        Command::Bench(options) => bench::run(&options),
+    }
+}

@@ -1,0 +1,106 @@
+//! Checks of the pages: what they name is there.
+
+use super::Tree;
+
+/// Where a path in backticks may begin; anything else in backticks is not taken for one.
+const PLACES: [&str; 8] = [
+    "crates/",
+    "docs/",
+    "examples/",
+    "fixtures/",
+    "tests/",
+    "tools/",
+    "xtask/",
+    ".ci/",
+];
+
+/// Every path that a page names is there: in backticks from the root, in a link from the page.
+pub(super) fn paths(tree: &Tree) -> Vec<String> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is("md")) {
+        let directory = file
+            .path
+            .rsplit_once('/')
+            .map_or("", |(directory, _)| directory);
+        for (index, line) in file.text.lines().enumerate() {
+            let named = named_paths(line).into_iter().map(str::to_owned);
+            let linked = links(line).into_iter().map(|link| joined(directory, link));
+            for path in named.chain(linked).filter(|path| !tree.has(path)) {
+                findings.push(format!(
+                    "{}:{}: `{path}` does not exist",
+                    file.path,
+                    index + 1
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns what stands in backticks and looks like a path of this tree.
+fn named_paths(line: &str) -> Vec<&str> {
+    line.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| PLACES.iter().any(|place| text.starts_with(place)))
+        .filter(|text| !text.contains([' ', '<', '*', '{', '…']))
+        .map(|text| text.split("::").next().unwrap_or(text))
+        .collect()
+}
+
+/// Returns where the links of a line lead, those to other hosts and within the page apart.
+fn links(line: &str) -> Vec<&str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(link, _)| link.split('#').next().unwrap_or(link))
+        .filter(|link| !link.is_empty() && !link.contains("://") && !link.starts_with("mailto:"))
+        .collect()
+}
+
+fn joined(directory: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = directory
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_backticks_are_told_from_other_words() {
+        let line =
+            "`crates/run` and `crates/<name>`, `cargo xtask`, `docs/A.md::here`, crates/none";
+        assert_eq!(named_paths(line), ["crates/run", "docs/A.md"]);
+    }
+
+    #[test]
+    fn links_are_followed_from_the_page_they_stand_on() {
+        let line =
+            "[a](../README.md#start) [b](https://example.org/x) [c](#here) [d](decisions/0001.md)";
+        assert_eq!(links(line), ["../README.md", "decisions/0001.md"]);
+        assert_eq!(joined("docs", "../README.md"), "README.md");
+        assert_eq!(
+            joined("docs", "decisions/0001.md"),
+            "docs/decisions/0001.md"
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_found_with_its_line() {
+        let found = paths(&Tree::of(&[("docs/A.md", "fine\nsee `crates/none`\n")]));
+        assert_eq!(found, ["docs/A.md:2: `crates/none` does not exist"]);
+    }
+}
