@@ -83,27 +83,18 @@ impl Phase {
         self.steps.iter().map(|step| step.id.clone()).collect()
     }
 
-    /// Gives the steps in the groups that may run at once.
+    /// Gives the steps of this phase that must have ended before the step may begin.
     ///
-    /// Without `parallel`, each step is a group of its own. With it, a step is in the first group
-    /// after those of all the steps of this phase that it refers to.
-    pub fn batches(&self) -> Vec<Vec<&StepShape>> {
-        let mut batches: Vec<Vec<&StepShape>> = Vec::new();
-        for step in &self.steps {
-            let at = if self.parallel {
-                let behind = |batch: &Vec<&StepShape>| {
-                    batch.iter().any(|other| step.refers_to.contains(&other.id))
-                };
-                batches.iter().rposition(behind).map_or(0, |last| last + 1)
-            } else {
-                batches.len()
-            };
-            match batches.get_mut(at) {
-                Some(batch) => batch.push(step),
-                None => batches.push(vec![step]),
-            }
-        }
-        batches
+    /// Without `parallel` that is every step before it; with it, those that it refers to.
+    pub fn waits_for(&self, step: &StepId) -> BTreeSet<StepId> {
+        let before = self.steps.iter().take_while(|other| other.id != *step);
+        let own = self.steps.iter().find(|other| other.id == *step);
+        before
+            .filter(|other| {
+                !self.parallel || own.is_some_and(|own| own.refers_to.contains(&other.id))
+            })
+            .map(|other| other.id.clone())
+            .collect()
     }
 }
 
@@ -217,15 +208,26 @@ mod tests {
         }
     }
 
-    fn named(phase: &Phase) -> Vec<Vec<String>> {
-        let names = |batch: &Vec<&StepShape>| batch.iter().map(|s| s.id.to_string()).collect();
-        phase.batches().iter().map(names).collect()
+    fn waits(phase: &Phase) -> Vec<String> {
+        let line = |step: &StepShape| {
+            let for_what: Vec<_> = phase
+                .waits_for(&step.id)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            format!("{}: {}", step.id, for_what.join(" "))
+        };
+        phase.steps.iter().map(line).collect()
     }
 
     #[test]
     fn steps_run_in_order() {
-        let phase = phase("1", false, vec![step("1.b", &[]), step("1.a", &[])]);
-        assert_eq!(named(&phase), [["1.b"], ["1.a"]]);
+        let phase = phase(
+            "1",
+            false,
+            vec![step("1.b", &[]), step("1.a", &[]), step("1.c", &[])],
+        );
+        assert_eq!(waits(&phase), ["1.b: ", "1.a: 1.b", "1.c: 1.a 1.b"]);
     }
 
     #[test]
@@ -236,13 +238,10 @@ mod tests {
             vec![
                 step("1.a", &["0.x"]),
                 step("1.b", &["1.a"]),
-                step("1.c", &[]),
-                step("1.d", &["1.b", "1.c"]),
-                step("1.e", &["1.c"]),
+                step("1.c", &["1.b", "0.x"]),
             ],
         );
-        let expected: Vec<Vec<&str>> = vec![vec!["1.a", "1.c"], vec!["1.b", "1.e"], vec!["1.d"]];
-        assert_eq!(named(&phase), expected);
+        assert_eq!(waits(&phase), ["1.a: ", "1.b: 1.a", "1.c: 1.b"]);
     }
 
     #[test]
