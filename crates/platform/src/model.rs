@@ -1,0 +1,393 @@
+//! What the definitions say: the platform, its phases, steps and checks, and one target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::civil::Date;
+use phase_engine::{PhaseId, StepId, TargetName};
+use secrets::Source;
+use semver::VersionReq;
+use serde_json::Value;
+
+use crate::expr::{Expr, Reference};
+use crate::fault::Fault;
+use crate::module::RootModule;
+
+/// A platform and one target of it, without faults.
+#[derive(Debug, Clone)]
+pub struct Definitions {
+    /// What `rebuild.toml` and the root modules say.
+    pub platform: Platform,
+    /// What the target file says.
+    pub target: Target,
+    /// What is legal and yet likely to hurt.
+    pub warnings: Vec<Fault>,
+}
+
+/// The phases of a platform, in order.
+#[derive(Debug, Clone)]
+pub struct Platform {
+    /// Name of the platform.
+    pub name: String,
+    /// The time after which a run is marked as over its budget; never stops one.
+    pub time_budget: Option<Duration>,
+    /// The tools that a run demands, by name (`tofu`, `ansible`, `tflint`, `talosctl`).
+    pub tools: BTreeMap<String, ToolDef>,
+    /// The phases, in order.
+    pub phases: Vec<PhaseDef>,
+}
+
+impl Platform {
+    /// Returns every step in order.
+    pub fn steps(&self) -> impl Iterator<Item = &StepDef> {
+        self.phases.iter().flat_map(|phase| &phase.steps)
+    }
+
+    /// Returns the step with this id.
+    pub fn step(&self, id: &StepId) -> Option<&StepDef> {
+        self.steps().find(|step| step.id == *id)
+    }
+
+    /// Returns the phase with this id.
+    pub fn phase(&self, id: &PhaseId) -> Option<&PhaseDef> {
+        self.phases.iter().find(|phase| phase.id == *id)
+    }
+}
+
+/// What a run demands of a tool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolDef {
+    /// The versions that will do.
+    pub version: Option<VersionReq>,
+    /// Digest of the program, lower-case hexadecimal.
+    pub sha256: Option<String>,
+    /// Program and first arguments; found on PATH otherwise.
+    pub command: Option<Vec<String>>,
+    /// OpenTofu's CLI configuration, a path within the platform.
+    pub cli_config: Option<String>,
+}
+
+/// One phase.
+#[derive(Debug, Clone)]
+pub struct PhaseDef {
+    /// Its id.
+    pub id: PhaseId,
+    /// Its title for people; the id where none is given.
+    pub title: String,
+    /// Whether it makes the store that the target's states are kept in.
+    pub provides_state: bool,
+    /// Whether it is the canary, which comes last.
+    pub canary: bool,
+    /// Whether steps that don't refer to each other run at once.
+    pub parallel: bool,
+    /// The most objects that a plan of this phase may destroy before a person is asked.
+    pub max_destroy: Option<u32>,
+    /// Its steps, in order.
+    pub steps: Vec<StepDef>,
+    /// Probes of what it made.
+    pub checks: Vec<CheckDef>,
+    /// Probes of what must be gone after its teardown.
+    pub residue: Vec<ResidueDef>,
+    /// Bytes of `rebuild.toml` where its id stands.
+    pub span: Range<usize>,
+}
+
+/// One step.
+#[derive(Debug, Clone)]
+pub struct StepDef {
+    /// Its id.
+    pub id: StepId,
+    /// What it does.
+    pub kind: StepKind,
+    /// Steps that must be done before it though it doesn't refer to them.
+    pub after: Vec<StepId>,
+    /// The step that made what this one lives inside of.
+    pub contained_in: Option<StepId>,
+    /// Drift that is known and excused.
+    pub ignore_drift: Vec<IgnoreDrift>,
+    /// The longest that one act of it may take; no end otherwise.
+    pub timeout: Option<Duration>,
+    /// What is added to its environment, after the target's.
+    pub env: BTreeMap<String, EnvValue>,
+    /// The step whose state it takes over.
+    pub moved_from: Option<StepId>,
+    /// How many operations OpenTofu does at once.
+    pub parallelism: Option<u32>,
+    /// Whether a destroy refreshes first.
+    pub destroy_refresh: bool,
+    /// SHA-256 of what its section says, comments and order of keys apart; hexadecimal.
+    pub section_digest: String,
+    /// Bytes of `rebuild.toml` where its name stands.
+    pub span: Range<usize>,
+}
+
+impl StepDef {
+    /// Returns every value with references in it that the step resolves, its environment included.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        let mut exprs: Vec<&Expr> = match &self.kind {
+            StepKind::Tofu(tofu) => tofu.inputs.values().collect(),
+            StepKind::Exec(exec) => exec.argvs().flatten().chain(&exec.stdin).collect(),
+        };
+        exprs.extend(self.env.values().filter_map(EnvValue::expr));
+        exprs
+    }
+
+    /// Returns the steps that must be done before it: those it refers to, `after`, `contained_in`.
+    pub fn refers_to(&self) -> BTreeSet<StepId> {
+        let mut steps: BTreeSet<StepId> = self.after.iter().chain(&self.contained_in).cloned().collect();
+        for located in self.exprs().iter().flat_map(|expr| expr.references()) {
+            if let Reference::Output { step, .. } = &located.reference {
+                steps.insert(step.clone());
+            }
+        }
+        steps
+    }
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub enum StepKind {
+    /// Applies a root module.
+    Tofu(TofuStep),
+    /// Runs programs of the platform.
+    Exec(ExecStep),
+}
+
+impl StepKind {
+    /// Returns the word that `rebuild.toml` uses for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Tofu(_) => "tofu",
+            Self::Exec(_) => "exec",
+        }
+    }
+}
+
+/// A root module and the values of its variables.
+#[derive(Debug, Clone)]
+pub struct TofuStep {
+    /// Path of the root module within the platform.
+    pub root: String,
+    /// The values that the step itself gives.
+    pub vars: BTreeMap<String, Expr>,
+    /// Every value that goes into the var file: `vars`, and the target's values by name.
+    pub inputs: BTreeMap<String, Expr>,
+    /// What the root module declares.
+    pub module: Arc<RootModule>,
+}
+
+/// Programs of the platform: one to apply, one to verify, one to tear down.
+#[derive(Debug, Clone)]
+pub struct ExecStep {
+    /// Makes it; must be safe to repeat.
+    pub apply: Vec<Expr>,
+    /// Proves it; changes nothing.
+    pub verify: Vec<Expr>,
+    /// Undoes it; empty when nothing is left behind.
+    pub teardown: Vec<Expr>,
+    /// What each of them reads.
+    pub stdin: Option<Expr>,
+}
+
+impl ExecStep {
+    /// Returns the three argument lists.
+    pub fn argvs(&self) -> impl Iterator<Item = &Vec<Expr>> {
+        [&self.apply, &self.verify, &self.teardown].into_iter()
+    }
+}
+
+/// A variable of a step's environment.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EnvValue {
+    /// A value.
+    Value(Expr),
+    /// The caller's variable of this name.
+    From(String),
+}
+
+impl EnvValue {
+    /// Returns the value, unless it is the caller's.
+    pub fn expr(&self) -> Option<&Expr> {
+        match self {
+            Self::Value(expr) => Some(expr),
+            Self::From(_) => None,
+        }
+    }
+}
+
+/// Drift that is known and excused until a day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IgnoreDrift {
+    /// Address of the resource, or `output.NAME`.
+    pub address: String,
+    /// The attribute; every one of the resource otherwise.
+    pub attribute: Option<String>,
+    /// Why it is excused.
+    pub reason: String,
+    /// The last day on which it is.
+    pub until: Date,
+}
+
+/// A probe of what a phase made.
+#[derive(Debug, Clone)]
+pub struct CheckDef {
+    /// Its name.
+    pub name: String,
+    /// What it asks.
+    pub kind: CheckKind,
+    /// How long it is tried after an apply.
+    pub within: Duration,
+    /// How long it waits between two tries.
+    pub every: Duration,
+    /// Bytes of `rebuild.toml` where its name stands.
+    pub span: Range<usize>,
+}
+
+/// What a check asks.
+#[derive(Debug, Clone)]
+pub enum CheckKind {
+    /// A GET that must be answered.
+    Http {
+        /// The address.
+        url: Expr,
+        /// The status that is right.
+        status: u16,
+        /// A text that the body must hold.
+        body_contains: Option<Expr>,
+    },
+    /// A connection that must be accepted.
+    Tcp {
+        /// `HOST:PORT`.
+        address: Expr,
+    },
+    /// A name that must resolve.
+    Dns {
+        /// The name.
+        name: Expr,
+        /// Type of the records (`A`, `AAAA`, `CNAME`, `TXT`, `MX`, `NS`, `SRV`, `PTR`).
+        record: String,
+        /// The records that must be there; any will do when empty.
+        expect: Vec<Expr>,
+        /// The server to ask, `ADDRESS` or `ADDRESS:PORT`; the machine's own otherwise.
+        server: Option<Expr>,
+    },
+    /// A program of the platform that must exit with 0.
+    Exec {
+        /// Program and arguments.
+        argv: Vec<Expr>,
+        /// What is added to its environment.
+        env: BTreeMap<String, EnvValue>,
+    },
+}
+
+impl CheckKind {
+    /// Returns every value with references in it.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Self::Http { url, body_contains, .. } => std::iter::once(url).chain(body_contains).collect(),
+            Self::Tcp { address } => vec![address],
+            Self::Dns { name, expect, server, .. } => {
+                std::iter::once(name).chain(expect).chain(server).collect()
+            }
+            Self::Exec { argv, env } => argv.iter().chain(env.values().filter_map(EnvValue::expr)).collect(),
+        }
+    }
+}
+
+/// A probe that must print nothing once a phase is gone.
+#[derive(Debug, Clone)]
+pub struct ResidueDef {
+    /// Its name.
+    pub name: String,
+    /// Program and arguments.
+    pub argv: Vec<Expr>,
+    /// What is added to its environment.
+    pub env: BTreeMap<String, EnvValue>,
+    /// How long it is tried.
+    pub within: Duration,
+    /// Bytes of `rebuild.toml` where its name stands.
+    pub span: Range<usize>,
+}
+
+/// One place the platform is built in.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its name.
+    pub name: TargetName,
+    /// Whether a teardown needs its name typed and a plan that destroys needs a person.
+    pub protected: bool,
+    /// Where its states and records are kept.
+    pub store: StoreDef,
+    /// How its states are encrypted.
+    pub encryption: Option<EncryptionDef>,
+    /// The values that phases may read.
+    pub values: BTreeMap<String, Value>,
+    /// Where its secrets come from.
+    pub secrets: BTreeMap<String, Source>,
+    /// What is added to every step's environment.
+    pub env: BTreeMap<String, EnvValue>,
+    /// How hosts are reached.
+    pub ssh: Option<SshDef>,
+    /// How secrets are kept under git.
+    pub envelope: Option<EnvelopeDef>,
+}
+
+/// Where a target's states and records are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreDef {
+    /// A directory of this machine.
+    Local {
+        /// The directory, absolute or beginning with `~/`; under the user's state home otherwise.
+        dir: Option<String>,
+    },
+}
+
+/// How states and plans are encrypted.
+#[derive(Debug, Clone)]
+pub struct EncryptionDef {
+    /// Where the passphrase comes from.
+    pub passphrase: Source,
+    /// How OpenTofu gets the key.
+    pub mode: EncryptionMode,
+}
+
+/// How OpenTofu gets the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EncryptionMode {
+    /// From us, stretched once a call.
+    #[default]
+    External,
+    /// By OpenTofu's own stretching, for states that plain OpenTofu reads too.
+    Pbkdf2,
+}
+
+/// How hosts are reached.
+#[derive(Debug, Clone)]
+pub struct SshDef {
+    /// The fleet's key; the running agent's where it is `None`.
+    pub identity: Option<Source>,
+    /// How a host proves that it is the right one.
+    pub host_keys: HostKeys,
+}
+
+/// How a host proves that it is the right one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKeys {
+    /// Its key is declared in the workspace's outputs.
+    Declared,
+    /// Its key is signed by this authority.
+    Ca(String),
+    /// Its key is pinned on first sight.
+    TrustFirst,
+}
+
+/// How secrets are kept under git.
+#[derive(Debug, Clone)]
+pub struct EnvelopeDef {
+    /// Public keys that can open it.
+    pub recipients: Vec<String>,
+    /// Where the key that opens it comes from.
+    pub identity: Option<Source>,
+}

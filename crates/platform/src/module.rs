@@ -1,0 +1,139 @@
+//! Root modules: what their `.tf`, `.tofu` and JSON files declare, as far as a platform needs it.
+//!
+//! The rules of which file counts are OpenTofu's: `.tofu` stands in for a `.tf` of the same name,
+//! `override` files are merged last, hidden files and editors' leftovers don't count, and folders
+//! below (`tests/` for one) are not part of the module.
+
+mod hcl;
+mod json;
+mod read;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+pub(crate) use read::Modules;
+
+use crate::fault::TextFile;
+
+/// What a root module declares.
+#[derive(Debug, Clone, Default)]
+pub struct RootModule {
+    /// Its path within the platform.
+    pub path: String,
+    /// Its variables by name.
+    pub variables: BTreeMap<String, Variable>,
+    /// Its outputs by name.
+    pub outputs: BTreeMap<String, Output>,
+    /// The modules that it calls.
+    pub calls: Vec<ModuleCall>,
+    /// The providers that it and the local modules it reaches require, by local name.
+    pub providers: BTreeMap<String, ProviderRequirement>,
+    /// The configuration files that count, as paths within the platform.
+    pub files: Vec<String>,
+    /// Directories of all local modules that it reaches, itself not included.
+    pub modules: BTreeSet<String>,
+    /// Variables that a committed `terraform.tfvars` or `*.auto.tfvars` gives a value.
+    pub set_by_tfvars: BTreeSet<String>,
+    /// Whether faults kept some of it unread.
+    pub(crate) incomplete: bool,
+}
+
+/// A variable of a root module.
+#[derive(Debug, Clone)]
+pub struct Variable {
+    /// Whether it has a default.
+    pub has_default: bool,
+    /// Whether it is declared sensitive.
+    pub sensitive: bool,
+    /// Its type as written.
+    pub type_text: Option<String>,
+    pub(crate) place: Place,
+}
+
+/// An output of a root module.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Whether it is declared sensitive.
+    pub sensitive: bool,
+}
+
+/// A call of another module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleCall {
+    /// Its name.
+    pub name: String,
+    /// Its source as written; `None` when it is no plain text.
+    pub source: Option<String>,
+    /// Its directory within the platform, for local sources.
+    pub directory: Option<String>,
+}
+
+/// What is required of a provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProviderRequirement {
+    /// Its source address as written.
+    pub source: Option<String>,
+    /// Its version constraint as written.
+    pub version: Option<String>,
+}
+
+/// Where something is declared.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) file: TextFile,
+    pub(crate) span: Range<usize>,
+}
+
+/// What one file declares, before the files of a module are merged.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) variables: Vec<DeclaredVariable>,
+    pub(crate) outputs: Vec<DeclaredOutput>,
+    pub(crate) calls: Vec<DeclaredCall>,
+    pub(crate) backends: Vec<DeclaredBackend>,
+    pub(crate) providers: Vec<(String, ProviderRequirement)>,
+    /// Uses of what differs from machine to machine, with the word used.
+    pub(crate) unsteady: Vec<(&'static str, Range<usize>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeclaredVariable {
+    pub(crate) name: String,
+    pub(crate) has_default: bool,
+    pub(crate) sensitive: Option<bool>,
+    pub(crate) type_text: Option<String>,
+    pub(crate) span: Range<usize>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeclaredOutput {
+    pub(crate) name: String,
+    pub(crate) sensitive: Option<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DeclaredCall {
+    pub(crate) name: String,
+    pub(crate) source: Option<String>,
+    pub(crate) span: Range<usize>,
+}
+
+/// A `backend` or `cloud` block.
+#[derive(Debug)]
+pub(crate) struct DeclaredBackend {
+    /// `backend "s3"` or `cloud`.
+    pub(crate) what: String,
+    /// Whether it is an empty `backend "http"`, which ours takes the place of.
+    pub(crate) harmless: bool,
+    pub(crate) span: Range<usize>,
+}
+
+/// Why a file can't be parsed.
+#[derive(Debug)]
+pub(crate) struct SyntaxError {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+}
+
+#[cfg(test)]
+mod tests;

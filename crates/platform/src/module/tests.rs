@@ -1,0 +1,140 @@
+//! Root modules: which files count, what they declare, where faults point.
+
+use super::*;
+use crate::fault::{Fault, Faults};
+use crate::files::MemoryFiles;
+use crate::reader::Report;
+
+fn read(files: &MemoryFiles) -> (RootModule, Vec<Fault>) {
+    let report = Report::default();
+    let module = Modules::new(files, &report).root("root").unwrap().expect("a root module");
+    (module.as_ref().clone(), Faults::sorted(report.take()).into_vec())
+}
+
+fn underlined(fault: &Fault) -> &str {
+    &fault.source_text()[fault.span.clone().unwrap()]
+}
+
+#[test]
+fn variables_and_outputs_are_read() {
+    let files = MemoryFiles::default().with(
+        "root/main.tf",
+        "variable \"zone\" {\n  type = map(object({ a = string }))\n  sensitive = true\n}\n\
+         variable \"size\" {\n  default = null\n}\noutput \"key\" {\n  value = 1\n  sensitive = true\n}\noutput \"id\" { value = 2 }\n",
+    );
+    let (module, faults) = read(&files);
+    assert!(faults.is_empty(), "{faults:?}");
+    let zone = &module.variables["zone"];
+    assert!(zone.sensitive && !zone.has_default);
+    assert_eq!(zone.type_text.as_deref(), Some("map(object({ a = string }))"));
+    assert_eq!(&zone.place.file.text[zone.place.span.clone()], "variable \"zone\"");
+    assert!(module.variables["size"].has_default);
+    assert!(module.outputs["key"].sensitive && !module.outputs["id"].sensitive);
+}
+
+#[test]
+fn json_declares_the_same() {
+    let files = MemoryFiles::default().with(
+        "root/main.tf.json",
+        r#"{"variable": {"zone": {"type": "string"}, "size": [{"default": 1}]},
+            "output": [{"id": {"value": "x", "sensitive": true}}],
+            "terraform": {"backend": {"s3": {"bucket": "x"}}, "required_providers": {"local": {"source": "a/b", "version": "~> 2"}}}}"#,
+    );
+    let (module, faults) = read(&files);
+    assert!(!module.variables["zone"].has_default && module.variables["size"].has_default);
+    assert!(module.outputs["id"].sensitive);
+    assert_eq!(module.providers["local"].version.as_deref(), Some("~> 2"));
+    assert_eq!(underlined(&faults[0]), "\"s3\"");
+}
+
+#[test]
+fn a_tofu_file_stands_in_for_a_tf_file_of_its_name() {
+    let files = MemoryFiles::default()
+        .with("root/a.tf", "output \"old\" { value = 1 }")
+        .with("root/a.tofu", "output \"new\" { value = 1 }")
+        .with("root/.hidden.tf", "}")
+        .with("root/b.tf~", "}")
+        .with("root/tests/x.tf", "}");
+    let (module, faults) = read(&files);
+    assert!(faults.is_empty());
+    assert_eq!(module.outputs.keys().collect::<Vec<_>>(), ["new"]);
+    assert_eq!(module.files, ["root/a.tofu"]);
+}
+
+#[test]
+fn an_override_file_is_merged_last() {
+    let files = MemoryFiles::default()
+        .with("root/a_override.tf", "variable \"x\" {\n default = 1\n}\nterraform {\n backend \"http\" {}\n}\n")
+        .with("root/main.tf", "variable \"x\" {\n sensitive = true\n}\nterraform {\n backend \"s3\" {}\n}\n");
+    let (module, faults) = read(&files);
+    assert!(faults.is_empty(), "the override's backend counts: {faults:?}");
+    assert!(module.variables["x"].has_default && module.variables["x"].sensitive);
+}
+
+#[test]
+fn only_an_empty_http_backend_will_do() {
+    for (text, ok) in [
+        ("terraform {\n backend \"http\" {}\n}\n", true),
+        ("terraform {\n backend \"http\" {\n  address = \"x\"\n }\n}\n", false),
+        ("terraform {\n backend \"local\" {}\n}\n", false),
+        ("terraform {\n cloud {}\n}\n", false),
+    ] {
+        let (_, faults) = read(&MemoryFiles::default().with("root/main.tf", text));
+        assert_eq!(faults.is_empty(), ok, "{text}");
+    }
+}
+
+#[test]
+fn local_modules_are_followed_and_must_exist() {
+    let files = MemoryFiles::default()
+        .with("root/main.tf", "module \"a\" {\n  source = \"../modules/a\"\n}\nmodule \"r\" {\n  source = \"ns/x/y\"\n}\n")
+        .with("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\nmodule \"up\" {\n  source = \"../../../x\"\n}\n");
+    let (module, faults) = read(&files);
+    assert_eq!(module.modules.iter().collect::<Vec<_>>(), ["modules/a"]);
+    let said: Vec<&str> = faults.iter().map(underlined).collect();
+    assert_eq!(said, ["\"../b\"", "\"../../../x\""]);
+    assert!(module.incomplete);
+}
+
+#[test]
+fn modules_that_call_each_other_end() {
+    let files = MemoryFiles::default()
+        .with("root/main.tf", "module \"a\" {\n  source = \"../a\"\n}\n")
+        .with("a/main.tf", "module \"b\" {\n  source = \"../root\"\n}\n");
+    assert!(read(&files).1.is_empty());
+}
+
+#[test]
+fn what_differs_between_machines_is_a_warning() {
+    let files = MemoryFiles::default()
+        .with("root/main.tf", "locals {\n  a = \"${path.cwd}/x\"\n  b = abspath(\"x\")\n  c = path.module\n}\n");
+    let (_, faults) = read(&files);
+    assert!(faults.iter().all(|fault| fault.is_warning));
+    assert_eq!(faults.iter().map(underlined).collect::<Vec<_>>(), ["path.cwd", "abspath"]);
+}
+
+#[test]
+fn a_syntax_error_is_underlined() {
+    let (module, faults) = read(&MemoryFiles::default().with("root/main.tf", "variable \"x\" {\n  default = \n}\n"));
+    assert!(module.incomplete);
+    assert_eq!(faults[0].line_and_column().unwrap().0, 2);
+    let (_, faults) = read(&MemoryFiles::default().with("root/main.tf.json", "{\n  \"variable\": ]\n}"));
+    assert_eq!(underlined(&faults[0]), "]");
+}
+
+#[test]
+fn committed_variable_files_count() {
+    let files = MemoryFiles::default()
+        .with("root/main.tf", "variable \"a\" {}\nvariable \"b\" {}\nvariable \"c\" {}\n")
+        .with("root/terraform.tfvars", "a = 1\n")
+        .with("root/x.auto.tfvars.json", "{\"b\": 1}")
+        .with("root/other.tfvars", "c = 1\n");
+    assert_eq!(read(&files).0.set_by_tfvars.iter().collect::<Vec<_>>(), ["a", "b"]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_readers_panic(text in "[a-z{}\"=\\n $\\[\\]<EOT./]{0,80}") {
+        let _ = (hcl::read(&text), hcl::names(&text), json::read(&text), json::names(&text));
+    }
+}
