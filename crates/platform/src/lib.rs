@@ -1,1 +1,28 @@
-//! The platform and target files: parse, resolve, underline faults; bundles
+//! The platform and target files: parse, resolve, underline faults; bundles.
+//!
+//! [`load`] reads `rebuild.toml`, one target file and the root modules, from a directory or from a
+//! stored bundle, and finds everything that is wrong with them before anything runs. Nothing here
+//! runs OpenTofu, fetches a secret or writes into a platform.
+
+mod check;
+mod expr;
+mod fault;
+mod files;
+mod load;
+mod model;
+mod module;
+mod near;
+mod parse;
+mod reader;
+mod source;
+
+pub use expr::{Expr, ExprError, Located, Part, Reference, Resolved, ResolveError, Scope, escape};
+pub use fault::{Fault, Faults};
+pub use files::{DirFiles, Entry, Files, MemoryFiles, PLATFORM_FILE, ReadError, RootError, find_root, join};
+pub use load::{TargetDefinitions, TargetFile, load, load_target, target_names};
+pub use model::{
+    CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, ExecStep, HostKeys,
+    IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind, StoreDef, Target, TofuStep, ToolDef,
+};
+pub use module::{ModuleCall, Output, ProviderRequirement, RootModule, Variable};
+pub use source::Source;

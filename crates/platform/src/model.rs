@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use phase_engine::{PhaseId, StepId, TargetName};
-use secrets::Source;
+use crate::source::Source;
 use semver::VersionReq;
 use serde_json::Value;
 

@@ -211,7 +211,7 @@ impl<'d> Section<'d> {
     }
 
     /// Reports every key that nobody asked for.
-    pub(crate) fn finish(self) {
+    pub(crate) fn finish(&self) {
         let known = self.known.borrow();
         for field in self.fields() {
             if !known.contains(&field.name.as_str()) {

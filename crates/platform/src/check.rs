@@ -1,0 +1,324 @@
+//! What only shows when both files and the root modules are seen together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use phase_engine::StepId;
+
+use crate::expr::{Expr, Located, Reference, dig};
+use crate::fault::{Fault, TextFile};
+use crate::model::{StepDef, StepKind};
+use crate::module::RootModule;
+use crate::near::{hint, near};
+use crate::parse::target::{ParsedTarget, env_exprs};
+use crate::parse::{Outputs, Parsed, Sees, Use, UsePlace};
+use crate::reader::Report;
+use crate::source::Source;
+
+/// Looks at every reference, fills in the inputs of tofu steps and finds what is left over.
+///
+/// Without a readable target file, only what needs none is looked at.
+pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: &Report) {
+    mentions(parsed, report);
+    let mut checker = Checker { parsed, target, report, read: BTreeSet::new(), tofu_secret: None };
+    let uses: Vec<&Use> = checker.parsed.uses.iter().collect();
+    for each in uses {
+        checker.walk(each, &checker.parsed.file.clone());
+    }
+    let has_tofu = checker.parsed.platform.steps().any(|step| matches!(step.kind, StepKind::Tofu(_)));
+    if let Some(target) = target {
+        let place = if has_tofu { UsePlace::TofuEnv } else { UsePlace::Private };
+        let sees = Sees::NoStep("`[env]` is the same for every step, the first one included");
+        checker.walk(&Use { exprs: env_exprs(&target.target), sees, place }, &target.file);
+    }
+    let (mut read, tofu_secret) = (checker.read, checker.tofu_secret);
+    inputs(parsed, target, &mut read, report);
+    if let Some(target) = target {
+        left_over(parsed, target, &read, report);
+        if let (Some((file, span, what)), None) = (tofu_secret, &target.target.encryption) {
+            let name = &target.target.name;
+            report.push(
+                file.fault(span, "reaches OpenTofu", format!("{what} would stand in a state of target `{name}` that is not encrypted"))
+                    .help(format!(
+                        "add `[encryption]` with `passphrase = {{ env = \"REBUILD_PASSPHRASE\" }}` to {}",
+                        target.file.path
+                    )),
+            );
+        }
+    }
+}
+
+struct Checker<'a> {
+    parsed: &'a Parsed,
+    target: Option<&'a ParsedTarget>,
+    report: &'a Report,
+    /// Values of the target that something reads.
+    read: BTreeSet<String>,
+    /// The first place where a secret reaches OpenTofu, and what it is.
+    tofu_secret: Option<(TextFile, Range<usize>, String)>,
+}
+
+impl Checker<'_> {
+    fn walk(&mut self, each: &Use, file: &TextFile) {
+        for located in each.exprs.iter().flat_map(Expr::references) {
+            let span = located.span.clone().unwrap_or(0..0);
+            let fault = |label: &str, message: String| file.fault(span.clone(), label, message);
+            let sensitive = match &located.reference {
+                Reference::Target { name, path } => {
+                    self.read.insert(name.clone());
+                    self.value(located, name, path, &fault);
+                    None
+                }
+                Reference::Secret { name } => {
+                    self.secret(name, &fault);
+                    Some(format!("secret `{name}`"))
+                }
+                Reference::Output { step, output, .. } => self.output(each, step, output, &fault),
+            };
+            let Some(what) = sensitive else { continue };
+            match each.place {
+                UsePlace::Argv => self.report.push(
+                    fault("visible to every user", format!("{what} may not be an argument: every user of the machine can list those"))
+                        .help("put it in `env`, or in a step's `stdin`"),
+                ),
+                UsePlace::Address => self.report.push(
+                    fault("shown in messages", format!("{what} may not be part of what a check asks"))
+                        .help("use an `exec` check with `env`"),
+                ),
+                UsePlace::TofuVars | UsePlace::TofuEnv => {
+                    self.tofu_secret.get_or_insert_with(|| (file.clone(), span.clone(), what));
+                }
+                UsePlace::Private => {}
+            }
+        }
+    }
+
+    fn value(&self, located: &Located, name: &str, path: &[String], fault: &dyn Fn(&str, String) -> Fault) {
+        let Some(target) = self.target else { return };
+        let reference = &located.reference;
+        match target.target.values.get(name) {
+            Some(value) => {
+                if let Err(part) = dig(value.clone(), path) {
+                    self.report.push(fault(
+                        "leads nowhere",
+                        format!("`{reference}` leads nowhere: value `{name}` of target `{}` has no `{part}`", target.target.name),
+                    ));
+                }
+            }
+            // A value with a fault of its own is there.
+            None if target.value_spans.contains_key(name) => {}
+            None => {
+                let message = format!("target `{}` has no value `{name}`", target.target.name);
+                let help = hint(name, "values", target.value_spans.keys().map(String::as_str));
+                let help = help.or_else(|| Some(format!("add `{name} = …` to `[values]` of {}", target.file.path)));
+                self.report.push(fault("no such value", message).maybe_help(help));
+            }
+        }
+    }
+
+    fn secret(&self, name: &str, fault: &dyn Fn(&str, String) -> Fault) {
+        let Some(target) = self.target else { return };
+        match target.target.secrets.get(name) {
+            Some(Source::Envelope(_)) => self.report.push(
+                fault("not there yet", format!("secret `{name}` comes from an envelope, which is not there yet"))
+                    .help("use `env`, `file` or `command` until it is"),
+            ),
+            Some(_) => {}
+            None if target.secret_spans.contains_key(name) => {}
+            None => {
+                let message = format!("target `{}` has no secret `{name}`", target.target.name);
+                let help = hint(name, "secrets", target.secret_spans.keys().map(String::as_str));
+                let help = help.or_else(|| Some(format!("add it to `[secrets]` of {}", target.file.path)));
+                self.report.push(fault("no such secret", message).maybe_help(help));
+            }
+        }
+    }
+
+    /// Looks at a reference to an output; returns what it is when it is known to be sensitive.
+    fn output(
+        &self,
+        each: &Use,
+        id: &StepId,
+        output: &str,
+        fault: &dyn Fn(&str, String) -> Fault,
+    ) -> Option<String> {
+        let end = match each.sees {
+            Sees::Before(position) | Sees::UpToHere(position) => position,
+            Sees::NoStep(reason) => {
+                self.report.push(
+                    fault("a step", format!("`{id}` can't be referred to here: {reason}"))
+                        .help("only `target` and `secret` may be referred to here"),
+                );
+                return None;
+            }
+        };
+        let Some(position) = self.parsed.declared.iter().position(|step| step.id == *id) else {
+            self.report.push(
+                fault("no such step", format!("there is no step `{id}`")).maybe_help(near_step(self.parsed, id)),
+            );
+            return None;
+        };
+        if position >= end {
+            let message = match each.sees {
+                Sees::Before(own) if own == position => format!("step `{id}` refers to itself"),
+                _ => format!("step `{id}` comes later: its outputs are not known here"),
+            };
+            self.report.push(fault("not known yet", message).help("a step may only refer to steps before it"));
+            return None;
+        }
+        match &self.parsed.declared[position].outputs {
+            Outputs::Unknown => None,
+            Outputs::None => {
+                self.report.push(
+                    fault("no outputs", format!("step `{id}` is an `exec` step, which has no outputs"))
+                        .help("only `tofu` steps have outputs"),
+                );
+                None
+            }
+            Outputs::Of(module) => match module.outputs.get(output) {
+                Some(found) => found.sensitive.then(|| format!("output `{output}` of step `{id}`, which is sensitive,")),
+                None => {
+                    let message = format!("step `{id}` has no output `{output}`");
+                    let help = hint(output, "outputs", module.outputs.keys().map(String::as_str));
+                    let help = help.or_else(|| Some(format!("root module `{}` declares no outputs", module.path)));
+                    self.report.push(fault("no such output", message).maybe_help(help));
+                    None
+                }
+            },
+        }
+    }
+}
+
+fn near_step(parsed: &Parsed, id: &StepId) -> Option<String> {
+    let all: Vec<String> = parsed.declared.iter().map(|step| step.id.to_string()).collect();
+    let same_name = || {
+        let mut others = parsed.declared.iter().filter(|step| step.id.step == id.step);
+        match (others.next(), others.next()) {
+            (Some(only), None) => Some(format!("did you mean `{}`?", only.id)),
+            _ => None,
+        }
+    };
+    near(&id.to_string(), all.iter().map(String::as_str))
+        .map(|right| format!("did you mean `{right}`?"))
+        .or_else(same_name)
+        .or_else(|| hint(&id.to_string(), "steps", all.iter().map(String::as_str)))
+}
+
+/// Looks at `after`, `contained_in` and `moved_from`.
+fn mentions(parsed: &Parsed, report: &Report) {
+    for mention in &parsed.mentions {
+        let (key, to) = (mention.key, &mention.to);
+        let fault = |label: &str, message: String| parsed.file.fault(mention.span.clone(), label, message);
+        let found = parsed.declared.iter().position(|step| step.id == *to);
+        if key == "moved_from" {
+            if found.is_some() {
+                let message = format!("`moved_from` of step `{}` names `{to}`, which is still there", mention.of);
+                report.push(
+                    fault("still there", message)
+                        .help("it names the step that this one took the place of; take one of the two out"),
+                );
+            }
+            continue;
+        }
+        match found {
+            None => report.push(
+                fault("no such step", format!("`{key}` names step `{to}`, which is not there"))
+                    .maybe_help(near_step(parsed, to)),
+            ),
+            Some(position) if position == mention.position => {
+                report.push(fault("itself", format!("`{key}` of step `{to}` names the step itself")));
+            }
+            Some(position) if position > mention.position => report.push(
+                fault("comes later", format!("`{key}` names step `{to}`, which comes later"))
+                    .help("the order of phases and steps is their order in rebuild.toml"),
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Works out what each tofu step gives its root module, and what is missing or too much.
+fn inputs(parsed: &mut Parsed, target: Option<&ParsedTarget>, read: &mut BTreeSet<String>, report: &Report) {
+    let (file, spans) = (parsed.file.clone(), std::mem::take(&mut parsed.var_spans));
+    for step in parsed.platform.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
+        let StepDef { id, kind: StepKind::Tofu(tofu), .. } = step else { continue };
+        let module = Arc::clone(&tofu.module);
+        for name in module.variables.keys() {
+            if target.is_some_and(|target| target.value_spans.contains_key(name)) && !tofu.vars.contains_key(name) {
+                tofu.inputs.insert(name.clone(), Expr::target(name));
+                read.insert(name.clone());
+            }
+        }
+        if module.incomplete {
+            // What can't be read may declare or use anything.
+            read.extend(tofu.vars.keys().cloned());
+            continue;
+        }
+        let mut misspelt = BTreeMap::new();
+        for name in tofu.vars.keys().filter(|name| !module.variables.contains_key(*name)) {
+            let unset = module.variables.keys().filter(|known| !tofu.vars.contains_key(*known));
+            let right = near(name, unset.map(String::as_str));
+            let span = spans.get(&(id.clone(), name.clone())).cloned().unwrap_or(0..0);
+            let message = format!("root module `{}` has no variable `{name}`", module.path);
+            let help = hint(name, "variables", module.variables.keys().map(String::as_str));
+            let help = help.or_else(|| Some(format!("root module `{}` declares no variables", module.path)));
+            report.push(file.fault(span, "no such variable", message).maybe_help(help));
+            misspelt.extend(right.map(|right| (right.to_owned(), name.clone())));
+        }
+        unset(id, &module, &tofu.inputs, &misspelt, target, report);
+    }
+}
+
+/// Reports the variables that nothing gives a value.
+fn unset(
+    id: &StepId,
+    module: &RootModule,
+    inputs: &BTreeMap<String, Expr>,
+    misspelt: &BTreeMap<String, String>,
+    target: Option<&ParsedTarget>,
+    report: &Report,
+) {
+    // Without the target file nobody knows what it would have given.
+    let Some(target) = target else { return };
+    for (name, variable) in &module.variables {
+        let is_set = variable.has_default || inputs.contains_key(name) || module.set_by_tfvars.contains(name);
+        if is_set || misspelt.contains_key(name) {
+            continue;
+        }
+        let values = target.value_spans.keys().map(String::as_str);
+        let help = match near(name, values) {
+            Some(right) => format!("value `{right}` of {} has a name like it", target.file.path),
+            None => format!(
+                "add `{name} = …` to `[values]` of {}, or to `vars` of the step, or give the variable a default",
+                target.file.path
+            ),
+        };
+        let message = format!("variable `{name}` of step `{id}` has no value and no default");
+        let place = &variable.place;
+        report.push(place.file.fault(place.span.clone(), "nothing sets it", message).help(help));
+    }
+}
+
+/// Reports values of the target that nothing reads.
+fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, report: &Report) {
+    let incomplete = parsed.declared.iter().any(|step| matches!(step.outputs, Outputs::Unknown));
+    for (name, span) in target.value_spans.iter().filter(|(name, _)| !read.contains(*name)) {
+        if incomplete {
+            // The step that can't be read yet may be the one that reads it.
+            continue;
+        }
+        let variables = parsed.platform.steps().flat_map(|step| match &step.kind {
+            StepKind::Tofu(tofu) => tofu.module.variables.keys().map(String::as_str).collect(),
+            StepKind::Exec(_) => Vec::new(),
+        });
+        let unread = variables.filter(|variable| !target.value_spans.contains_key(*variable));
+        let help = match near(name, unread) {
+            Some(right) => format!("did you mean `{right}`, a variable that a root module declares?"),
+            None => format!("take it out, or refer to it with `${{target.{name}}}`"),
+        };
+        report.push(
+            target.file.fault(span.clone(), "nothing reads it", format!("no phase reads value `{name}`")).help(help),
+        );
+    }
+}

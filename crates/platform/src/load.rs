@@ -1,0 +1,170 @@
+//! From files to definitions, with all faults at once.
+
+use phase_engine::TargetName;
+
+use crate::check;
+use crate::fault::{Fault, Faults, TextFile};
+use crate::files::{Files, PLATFORM_FILE};
+use crate::model::{Definitions, Platform, Target};
+use crate::module::Modules;
+use crate::near::near;
+use crate::parse::target::ParsedTarget;
+use crate::parse::{self, Parsed};
+use crate::reader::{Doc, Report};
+
+/// The text of a target file that is not among the platform's files.
+///
+/// A bundle leaves `targets/` out, so whoever reads definitions from one brings the file along.
+#[derive(Debug, Clone)]
+pub struct TargetFile {
+    /// Its path, for messages.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a teardown goes by: the target for sure, the platform if it has no faults.
+#[derive(Debug)]
+pub struct TargetDefinitions {
+    /// What the target file says.
+    pub target: Target,
+    /// What `rebuild.toml` says, or what is wrong with it.
+    pub platform: Result<Platform, Faults>,
+    /// What is legal and yet likely to hurt.
+    pub warnings: Vec<Fault>,
+}
+
+/// Reads `rebuild.toml`, the root modules and one target file.
+///
+/// `target_file` stands in for `targets/NAME.toml` where `files` don't hold it.
+///
+/// # Errors
+/// Every fault of all of them, in order.
+pub fn load(files: &dyn Files, target_file: Option<&TargetFile>, target: &TargetName) -> Result<Definitions, Faults> {
+    let report = Report::default();
+    let (parsed, parsed_target) = read(files, target_file, target, &report);
+    let (warnings, faults) = split(report.take());
+    match (parsed, parsed_target) {
+        (Some(parsed), Some(target)) if faults.is_empty() => {
+            Ok(Definitions { platform: parsed.platform, target: target.target, warnings })
+        }
+        _ => Err(Faults::sorted(faults)),
+    }
+}
+
+/// Reads one target file, and `rebuild.toml` as far as it goes.
+///
+/// # Errors
+/// Every fault of the target file. Those of `rebuild.toml`, and of the two together, are in the answer.
+pub fn load_target(
+    files: &dyn Files,
+    target_file: Option<&TargetFile>,
+    target: &TargetName,
+) -> Result<TargetDefinitions, Faults> {
+    let alone = Report::default();
+    let parsed_target = read_target(files, target_file, target, &alone);
+    let (mut warnings, faults) = split(alone.take());
+    let target = match parsed_target {
+        Some(target) if faults.is_empty() => target,
+        _ => return Err(Faults::sorted(faults)),
+    };
+    let report = Report::default();
+    let parsed = read_platform(files, Some(&target), &report);
+    let (more, faults) = split(report.take());
+    warnings.extend(more);
+    let platform = match parsed {
+        Some(parsed) if faults.is_empty() => Ok(parsed.platform),
+        _ => Err(Faults::sorted(faults)),
+    };
+    Ok(TargetDefinitions { target: target.target, platform, warnings })
+}
+
+/// Returns the names of the targets that a platform has files for.
+pub fn target_names(files: &dyn Files) -> Vec<String> {
+    let entries = files.entries("targets").ok().flatten().unwrap_or_default();
+    entries
+        .iter()
+        .filter(|entry| !entry.is_dir)
+        .filter_map(|entry| entry.name.strip_suffix(".toml"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn read(
+    files: &dyn Files,
+    target_file: Option<&TargetFile>,
+    target: &TargetName,
+    report: &Report,
+) -> (Option<Parsed>, Option<ParsedTarget>) {
+    let target = read_target(files, target_file, target, report);
+    (read_platform(files, target.as_ref(), report), target)
+}
+
+fn read_platform(files: &dyn Files, target: Option<&ParsedTarget>, report: &Report) -> Option<Parsed> {
+    let text = match files.read(PLATFORM_FILE) {
+        Ok(Some(bytes)) => text(PLATFORM_FILE, bytes, report)?,
+        Ok(None) => {
+            report.push(Fault::of_file(PLATFORM_FILE, "no rebuild.toml here"));
+            return None;
+        }
+        Err(error) => {
+            report.push(Fault::of_file(PLATFORM_FILE, error.to_string()));
+            return None;
+        }
+    };
+    let doc = Doc::new(TextFile::new(PLATFORM_FILE, text), report);
+    let modules = Modules::new(files, report);
+    let mut parsed = parse::platform(&doc, files, &modules)?;
+    check::check(&mut parsed, target, report);
+    Some(parsed)
+}
+
+fn read_target(
+    files: &dyn Files,
+    target_file: Option<&TargetFile>,
+    target: &TargetName,
+    report: &Report,
+) -> Option<ParsedTarget> {
+    let path = format!("targets/{target}.toml");
+    let (path, text) = match target_file {
+        Some(given) => (given.path.clone(), given.text.clone()),
+        None => match files.read(&path) {
+            Ok(Some(bytes)) => (path.clone(), text(&path, bytes, report)?),
+            Ok(None) => {
+                report.push(no_target(files, &path, target));
+                return None;
+            }
+            Err(error) => {
+                report.push(Fault::of_file(&path, error.to_string()));
+                return None;
+            }
+        },
+    };
+    parse::target::target(&Doc::new(TextFile::new(path, text), report), target)
+}
+
+fn no_target(files: &dyn Files, path: &str, target: &TargetName) -> Fault {
+    let names = target_names(files);
+    let help = match near(target.as_str(), names.iter().map(String::as_str)) {
+        Some(right) => format!("did you mean `{right}`?"),
+        None if names.is_empty() => format!("the platform has no targets: write `{path}`"),
+        None => format!("targets here: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+    };
+    Fault::of_file(path, format!("there is no target `{target}`: no file `{path}`")).help(help)
+}
+
+fn text(path: &str, bytes: Vec<u8>, report: &Report) -> Option<String> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            report.push(Fault::of_file(path, format!("`{path}` is not UTF-8 text (byte {at})")));
+            None
+        }
+    }
+}
+
+fn split(faults: Vec<Fault>) -> (Vec<Fault>, Vec<Fault>) {
+    let (warnings, faults): (Vec<Fault>, Vec<Fault>) = faults.into_iter().partition(|fault| fault.is_warning);
+    (Faults::sorted(warnings).into_vec(), faults)
+}
