@@ -14,23 +14,44 @@ use crate::near::{hint, near};
 use crate::parse::target::{ParsedTarget, env_exprs};
 use crate::parse::{Outputs, Parsed, Sees, Use, UsePlace};
 use crate::reader::Report;
-use crate::source::Source;
+use secrets::Source;
 
 /// Looks at every reference, fills in the inputs of tofu steps and finds what is left over.
 ///
 /// Without a readable target file, only what needs none is looked at.
 pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: &Report) {
     mentions(parsed, report);
-    let mut checker = Checker { parsed, target, report, read: BTreeSet::new(), tofu_secret: None };
+    let mut checker = Checker {
+        parsed,
+        target,
+        report,
+        read: BTreeSet::new(),
+        tofu_secret: None,
+    };
     let uses: Vec<&Use> = checker.parsed.uses.iter().collect();
     for each in uses {
         checker.walk(each, &checker.parsed.file.clone());
     }
-    let has_tofu = checker.parsed.platform.steps().any(|step| matches!(step.kind, StepKind::Tofu(_)));
+    let has_tofu = checker
+        .parsed
+        .platform
+        .steps()
+        .any(|step| matches!(step.kind, StepKind::Tofu(_)));
     if let Some(target) = target {
-        let place = if has_tofu { UsePlace::TofuEnv } else { UsePlace::Private };
+        let place = if has_tofu {
+            UsePlace::TofuEnv
+        } else {
+            UsePlace::Private
+        };
         let sees = Sees::NoStep("`[env]` is the same for every step, the first one included");
-        checker.walk(&Use { exprs: env_exprs(&target.target), sees, place }, &target.file);
+        checker.walk(
+            &Use {
+                exprs: env_exprs(&target.target),
+                sees,
+                place,
+            },
+            &target.file,
+        );
     }
     let (mut read, tofu_secret) = (checker.read, checker.tofu_secret);
     inputs(parsed, target, &mut read, report);
@@ -94,7 +115,13 @@ impl Checker<'_> {
         }
     }
 
-    fn value(&self, located: &Located, name: &str, path: &[String], fault: &dyn Fn(&str, String) -> Fault) {
+    fn value(
+        &self,
+        located: &Located,
+        name: &str,
+        path: &[String],
+        fault: &dyn Fn(&str, String) -> Fault,
+    ) {
         let Some(target) = self.target else { return };
         let reference = &located.reference;
         match target.target.values.get(name) {
@@ -110,9 +137,19 @@ impl Checker<'_> {
             None if target.value_spans.contains_key(name) => {}
             None => {
                 let message = format!("target `{}` has no value `{name}`", target.target.name);
-                let help = hint(name, "values", target.value_spans.keys().map(String::as_str));
-                let help = help.or_else(|| Some(format!("add `{name} = …` to `[values]` of {}", target.file.path)));
-                self.report.push(fault("no such value", message).maybe_help(help));
+                let help = hint(
+                    name,
+                    "values",
+                    target.value_spans.keys().map(String::as_str),
+                );
+                let help = help.or_else(|| {
+                    Some(format!(
+                        "add `{name} = …` to `[values]` of {}",
+                        target.file.path
+                    ))
+                });
+                self.report
+                    .push(fault("no such value", message).maybe_help(help));
             }
         }
     }
@@ -121,16 +158,25 @@ impl Checker<'_> {
         let Some(target) = self.target else { return };
         match target.target.secrets.get(name) {
             Some(Source::Envelope(_)) => self.report.push(
-                fault("not there yet", format!("secret `{name}` comes from an envelope, which is not there yet"))
-                    .help("use `env`, `file` or `command` until it is"),
+                fault(
+                    "not there yet",
+                    format!("secret `{name}` comes from an envelope, which is not there yet"),
+                )
+                .help("use `env`, `file` or `command` until it is"),
             ),
             Some(_) => {}
             None if target.secret_spans.contains_key(name) => {}
             None => {
                 let message = format!("target `{}` has no secret `{name}`", target.target.name);
-                let help = hint(name, "secrets", target.secret_spans.keys().map(String::as_str));
-                let help = help.or_else(|| Some(format!("add it to `[secrets]` of {}", target.file.path)));
-                self.report.push(fault("no such secret", message).maybe_help(help));
+                let help = hint(
+                    name,
+                    "secrets",
+                    target.secret_spans.keys().map(String::as_str),
+                );
+                let help =
+                    help.or_else(|| Some(format!("add it to `[secrets]` of {}", target.file.path)));
+                self.report
+                    .push(fault("no such secret", message).maybe_help(help));
             }
         }
     }
@@ -147,15 +193,19 @@ impl Checker<'_> {
             Sees::Before(position) | Sees::UpToHere(position) => position,
             Sees::NoStep(reason) => {
                 self.report.push(
-                    fault("a step", format!("`{id}` can't be referred to here: {reason}"))
-                        .help("only `target` and `secret` may be referred to here"),
+                    fault(
+                        "a step",
+                        format!("`{id}` can't be referred to here: {reason}"),
+                    )
+                    .help("only `target` and `secret` may be referred to here"),
                 );
                 return None;
             }
         };
         let Some(position) = self.parsed.declared.iter().position(|step| step.id == *id) else {
             self.report.push(
-                fault("no such step", format!("there is no step `{id}`")).maybe_help(near_step(self.parsed, id)),
+                fault("no such step", format!("there is no step `{id}`"))
+                    .maybe_help(near_step(self.parsed, id)),
             );
             return None;
         };
@@ -164,25 +214,35 @@ impl Checker<'_> {
                 Sees::Before(own) if own == position => format!("step `{id}` refers to itself"),
                 _ => format!("step `{id}` comes later: its outputs are not known here"),
             };
-            self.report.push(fault("not known yet", message).help("a step may only refer to steps before it"));
+            self.report.push(
+                fault("not known yet", message).help("a step may only refer to steps before it"),
+            );
             return None;
         }
         match &self.parsed.declared[position].outputs {
             Outputs::Unknown => None,
             Outputs::None => {
                 self.report.push(
-                    fault("no outputs", format!("step `{id}` is an `exec` step, which has no outputs"))
-                        .help("only `tofu` steps have outputs"),
+                    fault(
+                        "no outputs",
+                        format!("step `{id}` is an `exec` step, which has no outputs"),
+                    )
+                    .help("only `tofu` steps have outputs"),
                 );
                 None
             }
             Outputs::Of(module) => match module.outputs.get(output) {
-                Some(found) => found.sensitive.then(|| format!("output `{output}` of step `{id}`, which is sensitive,")),
+                Some(found) => found
+                    .sensitive
+                    .then(|| format!("output `{output}` of step `{id}`, which is sensitive,")),
                 None => {
                     let message = format!("step `{id}` has no output `{output}`");
                     let help = hint(output, "outputs", module.outputs.keys().map(String::as_str));
-                    let help = help.or_else(|| Some(format!("root module `{}` declares no outputs", module.path)));
-                    self.report.push(fault("no such output", message).maybe_help(help));
+                    let help = help.or_else(|| {
+                        Some(format!("root module `{}` declares no outputs", module.path))
+                    });
+                    self.report
+                        .push(fault("no such output", message).maybe_help(help));
                     None
                 }
             },
@@ -191,9 +251,16 @@ impl Checker<'_> {
 }
 
 fn near_step(parsed: &Parsed, id: &StepId) -> Option<String> {
-    let all: Vec<String> = parsed.declared.iter().map(|step| step.id.to_string()).collect();
+    let all: Vec<String> = parsed
+        .declared
+        .iter()
+        .map(|step| step.id.to_string())
+        .collect();
     let same_name = || {
-        let mut others = parsed.declared.iter().filter(|step| step.id.step == id.step);
+        let mut others = parsed
+            .declared
+            .iter()
+            .filter(|step| step.id.step == id.step);
         match (others.next(), others.next()) {
             (Some(only), None) => Some(format!("did you mean `{}`?", only.id)),
             _ => None,
@@ -209,29 +276,41 @@ fn near_step(parsed: &Parsed, id: &StepId) -> Option<String> {
 fn mentions(parsed: &Parsed, report: &Report) {
     for mention in &parsed.mentions {
         let (key, to) = (mention.key, &mention.to);
-        let fault = |label: &str, message: String| parsed.file.fault(mention.span.clone(), label, message);
+        let fault =
+            |label: &str, message: String| parsed.file.fault(mention.span.clone(), label, message);
         let found = parsed.declared.iter().position(|step| step.id == *to);
         if key == "moved_from" {
             if found.is_some() {
-                let message = format!("`moved_from` of step `{}` names `{to}`, which is still there", mention.of);
-                report.push(
-                    fault("still there", message)
-                        .help("it names the step that this one took the place of; take one of the two out"),
+                let message = format!(
+                    "`moved_from` of step `{}` names `{to}`, which is still there",
+                    mention.of
                 );
+                report.push(fault("still there", message).help(
+                    "it names the step that this one took the place of; take one of the two out",
+                ));
             }
             continue;
         }
         match found {
             None => report.push(
-                fault("no such step", format!("`{key}` names step `{to}`, which is not there"))
-                    .maybe_help(near_step(parsed, to)),
+                fault(
+                    "no such step",
+                    format!("`{key}` names step `{to}`, which is not there"),
+                )
+                .maybe_help(near_step(parsed, to)),
             ),
             Some(position) if position == mention.position => {
-                report.push(fault("itself", format!("`{key}` of step `{to}` names the step itself")));
+                report.push(fault(
+                    "itself",
+                    format!("`{key}` of step `{to}` names the step itself"),
+                ));
             }
             Some(position) if position > mention.position => report.push(
-                fault("comes later", format!("`{key}` names step `{to}`, which comes later"))
-                    .help("the order of phases and steps is their order in rebuild.toml"),
+                fault(
+                    "comes later",
+                    format!("`{key}` names step `{to}`, which comes later"),
+                )
+                .help("the order of phases and steps is their order in rebuild.toml"),
             ),
             Some(_) => {}
         }
@@ -239,13 +318,32 @@ fn mentions(parsed: &Parsed, report: &Report) {
 }
 
 /// Works out what each tofu step gives its root module, and what is missing or too much.
-fn inputs(parsed: &mut Parsed, target: Option<&ParsedTarget>, read: &mut BTreeSet<String>, report: &Report) {
+fn inputs(
+    parsed: &mut Parsed,
+    target: Option<&ParsedTarget>,
+    read: &mut BTreeSet<String>,
+    report: &Report,
+) {
     let (file, spans) = (parsed.file.clone(), std::mem::take(&mut parsed.var_spans));
-    for step in parsed.platform.phases.iter_mut().flat_map(|phase| &mut phase.steps) {
-        let StepDef { id, kind: StepKind::Tofu(tofu), .. } = step else { continue };
+    for step in parsed
+        .platform
+        .phases
+        .iter_mut()
+        .flat_map(|phase| &mut phase.steps)
+    {
+        let StepDef {
+            id,
+            kind: StepKind::Tofu(tofu),
+            ..
+        } = step
+        else {
+            continue;
+        };
         let module = Arc::clone(&tofu.module);
         for name in module.variables.keys() {
-            if target.is_some_and(|target| target.value_spans.contains_key(name)) && !tofu.vars.contains_key(name) {
+            if target.is_some_and(|target| target.value_spans.contains_key(name))
+                && !tofu.vars.contains_key(name)
+            {
                 tofu.inputs.insert(name.clone(), Expr::target(name));
                 read.insert(name.clone());
             }
@@ -256,14 +354,36 @@ fn inputs(parsed: &mut Parsed, target: Option<&ParsedTarget>, read: &mut BTreeSe
             continue;
         }
         let mut misspelt = BTreeMap::new();
-        for name in tofu.vars.keys().filter(|name| !module.variables.contains_key(*name)) {
-            let unset = module.variables.keys().filter(|known| !tofu.vars.contains_key(*known));
+        for name in tofu
+            .vars
+            .keys()
+            .filter(|name| !module.variables.contains_key(*name))
+        {
+            let unset = module
+                .variables
+                .keys()
+                .filter(|known| !tofu.vars.contains_key(*known));
             let right = near(name, unset.map(String::as_str));
-            let span = spans.get(&(id.clone(), name.clone())).cloned().unwrap_or(0..0);
+            let span = spans
+                .get(&(id.clone(), name.clone()))
+                .cloned()
+                .unwrap_or(0..0);
             let message = format!("root module `{}` has no variable `{name}`", module.path);
-            let help = hint(name, "variables", module.variables.keys().map(String::as_str));
-            let help = help.or_else(|| Some(format!("root module `{}` declares no variables", module.path)));
-            report.push(file.fault(span, "no such variable", message).maybe_help(help));
+            let help = hint(
+                name,
+                "variables",
+                module.variables.keys().map(String::as_str),
+            );
+            let help = help.or_else(|| {
+                Some(format!(
+                    "root module `{}` declares no variables",
+                    module.path
+                ))
+            });
+            report.push(
+                file.fault(span, "no such variable", message)
+                    .maybe_help(help),
+            );
             misspelt.extend(right.map(|right| (right.to_owned(), name.clone())));
         }
         unset(id, &module, &tofu.inputs, &misspelt, target, report);
@@ -282,7 +402,9 @@ fn unset(
     // Without the target file nobody knows what it would have given.
     let Some(target) = target else { return };
     for (name, variable) in &module.variables {
-        let is_set = variable.has_default || inputs.contains_key(name) || module.set_by_tfvars.contains(name);
+        let is_set = variable.has_default
+            || inputs.contains_key(name)
+            || module.set_by_tfvars.contains(name);
         if is_set || misspelt.contains_key(name) {
             continue;
         }
@@ -296,14 +418,26 @@ fn unset(
         };
         let message = format!("variable `{name}` of step `{id}` has no value and no default");
         let place = &variable.place;
-        report.push(place.file.fault(place.span.clone(), "nothing sets it", message).help(help));
+        report.push(
+            place
+                .file
+                .fault(place.span.clone(), "nothing sets it", message)
+                .help(help),
+        );
     }
 }
 
 /// Reports values of the target that nothing reads.
 fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, report: &Report) {
-    let incomplete = parsed.declared.iter().any(|step| matches!(step.outputs, Outputs::Unknown));
-    for (name, span) in target.value_spans.iter().filter(|(name, _)| !read.contains(*name)) {
+    let incomplete = parsed
+        .declared
+        .iter()
+        .any(|step| matches!(step.outputs, Outputs::Unknown));
+    for (name, span) in target
+        .value_spans
+        .iter()
+        .filter(|(name, _)| !read.contains(*name))
+    {
         if incomplete {
             // The step that can't be read yet may be the one that reads it.
             continue;
@@ -314,11 +448,20 @@ fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, re
         });
         let unread = variables.filter(|variable| !target.value_spans.contains_key(*variable));
         let help = match near(name, unread) {
-            Some(right) => format!("did you mean `{right}`, a variable that a root module declares?"),
+            Some(right) => {
+                format!("did you mean `{right}`, a variable that a root module declares?")
+            }
             None => format!("take it out, or refer to it with `${{target.{name}}}`"),
         };
         report.push(
-            target.file.fault(span.clone(), "nothing reads it", format!("no phase reads value `{name}`")).help(help),
+            target
+                .file
+                .fault(
+                    span.clone(),
+                    "nothing reads it",
+                    format!("no phase reads value `{name}`"),
+                )
+                .help(help),
         );
     }
 }

@@ -171,8 +171,14 @@ impl Expr {
 
     /// Makes a reference to a value of the target.
     pub fn target(name: impl Into<String>) -> Self {
-        let reference = Reference::Target { name: name.into(), path: Vec::new() };
-        Self::Text(vec![Part::Reference(Located { reference, span: None })])
+        let reference = Reference::Target {
+            name: name.into(),
+            path: Vec::new(),
+        };
+        Self::Text(vec![Part::Reference(Located {
+            reference,
+            span: None,
+        })])
     }
 
     /// Returns every reference in it, in order.
@@ -212,7 +218,10 @@ impl Expr {
                 parts => Value::String(join_parts(parts, scope, sensitive)?),
             },
             Self::Array(items) => Value::Array(
-                items.iter().map(|item| item.value(scope, sensitive)).collect::<Result<_, _>>()?,
+                items
+                    .iter()
+                    .map(|item| item.value(scope, sensitive))
+                    .collect::<Result<_, _>>()?,
             ),
             Self::Table(items) => Value::Object(
                 items
@@ -229,7 +238,11 @@ pub fn escape(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-fn join_parts(parts: &[Part], scope: &dyn Scope, sensitive: &mut bool) -> Result<String, ResolveError> {
+fn join_parts(
+    parts: &[Part],
+    scope: &dyn Scope,
+    sensitive: &mut bool,
+) -> Result<String, ResolveError> {
     let mut out = String::new();
     for part in parts {
         match part {
@@ -249,15 +262,24 @@ fn join_parts(parts: &[Part], scope: &dyn Scope, sensitive: &mut bool) -> Result
                     Value::Object(_) => "table",
                     Value::Null => "null",
                 };
-                return Err(ResolveError::NotText { reference: located.reference.to_string(), kind });
+                return Err(ResolveError::NotText {
+                    reference: located.reference.to_string(),
+                    kind,
+                });
             }
         }
     }
     Ok(out)
 }
 
-fn fetch(reference: &Reference, scope: &dyn Scope, sensitive: &mut bool) -> Result<Value, ResolveError> {
-    let unknown = || ResolveError::Unknown { reference: reference.to_string() };
+fn fetch(
+    reference: &Reference,
+    scope: &dyn Scope,
+    sensitive: &mut bool,
+) -> Result<Value, ResolveError> {
+    let unknown = || ResolveError::Unknown {
+        reference: reference.to_string(),
+    };
     let (value, path): (Value, &[String]) = match reference {
         Reference::Target { name, path } => (scope.target(name).ok_or_else(unknown)?, path),
         Reference::Secret { name } => {
@@ -270,8 +292,10 @@ fn fetch(reference: &Reference, scope: &dyn Scope, sensitive: &mut bool) -> Resu
             (value, path)
         }
     };
-    dig(value, path)
-        .map_err(|part| ResolveError::NoSuchPart { reference: reference.to_string(), part })
+    dig(value, path).map_err(|part| ResolveError::NoSuchPart {
+        reference: reference.to_string(),
+        part,
+    })
 }
 
 /// Goes into a value by keys and indices; the error is the part that is not there.
@@ -279,7 +303,11 @@ pub(crate) fn dig(mut value: Value, path: &[String]) -> Result<Value, String> {
     for part in path {
         let inner = match &mut value {
             Value::Object(table) => table.get_mut(part).map(Value::take),
-            Value::Array(list) => part.parse().ok().and_then(|i: usize| list.get_mut(i)).map(Value::take),
+            Value::Array(list) => part
+                .parse()
+                .ok()
+                .and_then(|i: usize| list.get_mut(i))
+                .map(Value::take),
             _ => None,
         };
         value = inner.ok_or_else(|| part.clone())?;
@@ -304,16 +332,25 @@ fn parse_parts(text: &str) -> Result<Vec<Part>, ExprError> {
                 });
             };
             let span = at..at + length + 1;
-            let reference = parse_reference(&rest[2..length])
-                .map_err(|(message, help)| ExprError { message, help, span: span.clone() })?;
+            let reference =
+                parse_reference(&rest[2..length]).map_err(|(message, help)| ExprError {
+                    message,
+                    help,
+                    span: span.clone(),
+                })?;
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));
             }
             at = span.end;
-            parts.push(Part::Reference(Located { reference, span: Some(span) }));
+            parts.push(Part::Reference(Located {
+                reference,
+                span: Some(span),
+            }));
         } else {
             let next = rest.chars().next().map_or(1, char::len_utf8);
-            let until = rest[next..].find('$').map_or(rest.len(), |found| found + next);
+            let until = rest[next..]
+                .find('$')
+                .map_or(rest.len(), |found| found + next);
             plain.push_str(&rest[..until]);
             at += until;
         }
@@ -332,7 +369,10 @@ fn parse_reference(inner: &str) -> Result<Reference, (String, Option<String>)> {
     let inner = inner.trim();
     let segments: Vec<&str> = inner.split('.').collect();
     let legal = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
     };
     if let Some(bad) = segments.iter().find(|part| !legal(part)) {
         return Err(wrong(if bad.is_empty() {
@@ -341,12 +381,20 @@ fn parse_reference(inner: &str) -> Result<Reference, (String, Option<String>)> {
             format!("`{bad}` is no name")
         }));
     }
-    let owned = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+    let owned = |parts: &[&str]| {
+        parts
+            .iter()
+            .map(|part| (*part).to_owned())
+            .collect::<Vec<_>>()
+    };
     match segments.as_slice() {
-        ["target", name, path @ ..] => {
-            Ok(Reference::Target { name: (*name).to_owned(), path: owned(path) })
-        }
-        ["secret", name] => Ok(Reference::Secret { name: (*name).to_owned() }),
+        ["target", name, path @ ..] => Ok(Reference::Target {
+            name: (*name).to_owned(),
+            path: owned(path),
+        }),
+        ["secret", name] => Ok(Reference::Secret {
+            name: (*name).to_owned(),
+        }),
         ["secret", _, ..] => Err(wrong("a secret has no parts".to_owned())),
         ["step", phase, step, output, path @ ..] => {
             let id = |error: phase_engine::IdError| wrong(error.to_string());
@@ -358,7 +406,9 @@ fn parse_reference(inner: &str) -> Result<Reference, (String, Option<String>)> {
                 path: owned(path),
             })
         }
-        ["step", ..] => Err(wrong(format!("`${{{inner}}}` must name a phase, a step and an output"))),
+        ["step", ..] => Err(wrong(format!(
+            "`${{{inner}}}` must name a phase, a step and an output"
+        ))),
         [root @ ("target" | "secret")] => Err(wrong(format!("`${{{root}}}` names no {root}"))),
         [root, ..] => Err((
             format!("`{root}` is nothing that can be referred to"),

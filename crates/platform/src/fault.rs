@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity};
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Severity,
+};
 
 /// A text of the platform that faults point into.
 #[derive(Debug, Clone)]
@@ -17,7 +19,10 @@ pub(crate) struct TextFile {
 
 impl TextFile {
     pub(crate) fn new(path: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
-        Self { path: path.into(), text: text.into() }
+        Self {
+            path: path.into(),
+            text: text.into(),
+        }
     }
 
     /// Starts a fault at `span` with the text there underlined by `label`.
@@ -40,7 +45,10 @@ impl TextFile {
 
     /// Starts a fault of the file as a whole.
     pub(crate) fn fault_of_whole(&self, message: impl Into<String>) -> Fault {
-        Fault { source: NamedSource::new(&self.path, Arc::clone(&self.text)), ..Fault::of_file(&self.path, message) }
+        Fault {
+            source: NamedSource::new(&self.path, Arc::clone(&self.text)),
+            ..Fault::of_file(&self.path, message)
+        }
     }
 }
 
@@ -128,7 +136,12 @@ impl Fault {
         if shown.is_err() {
             out = format!("{}: {}\n", self.file, self.message);
         }
-        out.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_matches('\n').to_owned()
+        out.lines()
+            .map(str::trim_end)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim_matches('\n')
+            .to_owned()
     }
 
     fn order(&self) -> (u8, &str, usize, &str) {
@@ -137,7 +150,12 @@ impl Fault {
             file if file.starts_with("targets/") => 1,
             _ => 2,
         };
-        (rank, &self.file, self.span.as_ref().map_or(0, |span| span.start), &self.message)
+        (
+            rank,
+            &self.file,
+            self.span.as_ref().map_or(0, |span| span.start),
+            &self.message,
+        )
     }
 }
 
@@ -151,21 +169,31 @@ impl std::error::Error for Fault {}
 
 impl Diagnostic for Fault {
     fn severity(&self) -> Option<Severity> {
-        Some(if self.is_warning { Severity::Warning } else { Severity::Error })
+        Some(if self.is_warning {
+            Severity::Warning
+        } else {
+            Severity::Error
+        })
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        self.help
+            .as_ref()
+            .map(|help| Box::new(help) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        self.span.as_ref().map(|_| &self.source as &dyn miette::SourceCode)
+        self.span
+            .as_ref()
+            .map(|_| &self.source as &dyn miette::SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let span = self.span.clone()?;
         let label = (!self.label.is_empty()).then(|| self.label.clone());
-        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(label, span))))
+        Some(Box::new(std::iter::once(LabeledSpan::new_with_span(
+            label, span,
+        ))))
     }
 }
 
@@ -205,7 +233,12 @@ impl Faults {
 
     /// Renders every fault with its text underlined, without colour.
     pub fn render_plain(&self) -> String {
-        let mut out = self.faults.iter().map(Fault::render_plain).collect::<Vec<_>>().join("\n\n");
+        let mut out = self
+            .faults
+            .iter()
+            .map(Fault::render_plain)
+            .collect::<Vec<_>>()
+            .join("\n\n");
         out.push('\n');
         out
     }
@@ -233,7 +266,9 @@ impl std::error::Error for Faults {}
 
 impl Diagnostic for Faults {
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        Some(Box::new(self.faults.iter().map(|fault| fault as &dyn Diagnostic)))
+        Some(Box::new(
+            self.faults.iter().map(|fault| fault as &dyn Diagnostic),
+        ))
     }
 }
 
@@ -252,7 +287,10 @@ mod tests {
         ]);
         let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         assert_eq!(said, ["first", "second", "third"]);
-        assert_eq!(faults.iter().nth(1).unwrap().line_and_column(), Some((2, 1)));
+        assert_eq!(
+            faults.iter().nth(1).unwrap().line_and_column(),
+            Some((2, 1))
+        );
     }
 
     #[test]
@@ -263,7 +301,10 @@ mod tests {
             .help("did you mean `name`?")
             .render_plain();
         assert!(shown.contains("rebuild.toml:2:1"), "{shown}");
-        assert!(shown.contains("unknown key") && shown.contains("did you mean"), "{shown}");
+        assert!(
+            shown.contains("unknown key") && shown.contains("did you mean"),
+            "{shown}"
+        );
         assert!(!shown.contains('\u{1b}'));
     }
 

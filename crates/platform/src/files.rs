@@ -34,12 +34,17 @@ pub enum RootError {
 pub fn find_root(start: &Path) -> Result<PathBuf, RootError> {
     let absolute = start
         .canonicalize()
-        .map_err(|source| RootError::Unreadable { directory: start.to_owned(), source })?;
+        .map_err(|source| RootError::Unreadable {
+            directory: start.to_owned(),
+            source,
+        })?;
     absolute
         .ancestors()
         .find(|directory| directory.join(PLATFORM_FILE).is_file())
         .map(Path::to_owned)
-        .ok_or_else(|| RootError::NotFound { start: start.to_owned() })
+        .ok_or_else(|| RootError::NotFound {
+            start: start.to_owned(),
+        })
 }
 
 /// Why a file of the platform can't be read.
@@ -91,7 +96,10 @@ pub fn join(directory: &str, path: &str) -> Option<String> {
     if path.starts_with('/') {
         return None;
     }
-    let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
+    let mut parts: Vec<&str> = directory
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
     for part in path.split('/') {
         match part {
             "" | "." => {}
@@ -116,7 +124,9 @@ impl DirFiles {
     /// # Errors
     /// The directory isn't there or can't be read.
     pub fn open(root: &Path) -> io::Result<Self> {
-        Ok(Self { root: root.canonicalize()? })
+        Ok(Self {
+            root: root.canonicalize()?,
+        })
     }
 
     /// Returns the platform's directory, without links in it.
@@ -125,27 +135,44 @@ impl DirFiles {
     }
 
     fn locate(&self, path: &str) -> Result<Option<PathBuf>, ReadError> {
-        let outside = || ReadError::Outside { path: path.to_owned() };
+        let outside = || ReadError::Outside {
+            path: path.to_owned(),
+        };
         let clean = join("", path).ok_or_else(outside)?;
-        let full = if clean.is_empty() { self.root.clone() } else { self.root.join(clean) };
+        let full = if clean.is_empty() {
+            self.root.clone()
+        } else {
+            self.root.join(clean)
+        };
         match full.canonicalize() {
             Ok(real) if real.starts_with(&self.root) => Ok(Some(real)),
             Ok(_) => Err(outside()),
             Err(error) if absent(&error) => Ok(None),
-            Err(source) => Err(ReadError::Io { path: path.to_owned(), source }),
+            Err(source) => Err(ReadError::Io {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 }
 
 fn absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput
+    )
 }
 
 impl Files for DirFiles {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, ReadError> {
         match self.locate(path)? {
             Some(full) if full.is_file() => {
-                std::fs::read(full).map(Some).map_err(|source| ReadError::Io { path: path.to_owned(), source })
+                std::fs::read(full)
+                    .map(Some)
+                    .map_err(|source| ReadError::Io {
+                        path: path.to_owned(),
+                        source,
+                    })
             }
             _ => Ok(None),
         }
@@ -155,12 +182,18 @@ impl Files for DirFiles {
         let Some(full) = self.locate(directory)?.filter(|full| full.is_dir()) else {
             return Ok(None);
         };
-        let io_error = |source| ReadError::Io { path: directory.to_owned(), source };
+        let io_error = |source| ReadError::Io {
+            path: directory.to_owned(),
+            source,
+        };
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(full).map_err(io_error)? {
             let entry = entry.map_err(io_error)?;
             if let Ok(name) = entry.file_name().into_string() {
-                entries.push(Entry { name, is_dir: entry.path().is_dir() });
+                entries.push(Entry {
+                    name,
+                    is_dir: entry.path().is_dir(),
+                });
             }
         }
         entries.sort();
@@ -185,24 +218,44 @@ impl MemoryFiles {
 
 impl Files for MemoryFiles {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, ReadError> {
-        let path = join("", path).ok_or_else(|| ReadError::Outside { path: path.to_owned() })?;
+        let path = join("", path).ok_or_else(|| ReadError::Outside {
+            path: path.to_owned(),
+        })?;
         Ok(self.files.get(&path).cloned())
     }
 
     fn entries(&self, directory: &str) -> Result<Option<Vec<Entry>>, ReadError> {
-        let directory = join("", directory).ok_or_else(|| ReadError::Outside { path: directory.to_owned() })?;
-        Ok(list_paths(self.files.keys().map(String::as_str), &directory))
+        let directory = join("", directory).ok_or_else(|| ReadError::Outside {
+            path: directory.to_owned(),
+        })?;
+        Ok(list_paths(
+            self.files.keys().map(String::as_str),
+            &directory,
+        ))
     }
 }
 
 /// Lists a directory out of the full paths of all files.
-pub(crate) fn list_paths<'a>(paths: impl Iterator<Item = &'a str>, directory: &str) -> Option<Vec<Entry>> {
-    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+pub(crate) fn list_paths<'a>(
+    paths: impl Iterator<Item = &'a str>,
+    directory: &str,
+) -> Option<Vec<Entry>> {
+    let prefix = if directory.is_empty() {
+        String::new()
+    } else {
+        format!("{directory}/")
+    };
     let entries: BTreeSet<Entry> = paths
         .filter_map(|path| path.strip_prefix(&prefix))
         .map(|rest| match rest.split_once('/') {
-            Some((name, _)) => Entry { name: name.to_owned(), is_dir: true },
-            None => Entry { name: rest.to_owned(), is_dir: false },
+            Some((name, _)) => Entry {
+                name: name.to_owned(),
+                is_dir: true,
+            },
+            None => Entry {
+                name: rest.to_owned(),
+                is_dir: false,
+            },
         })
         .collect();
     (!entries.is_empty() || directory.is_empty()).then(|| entries.into_iter().collect())
@@ -214,7 +267,10 @@ mod tests {
 
     #[test]
     fn a_path_that_leads_out_is_no_path() {
-        assert_eq!(join("phases/0", "../../modules/net").as_deref(), Some("modules/net"));
+        assert_eq!(
+            join("phases/0", "../../modules/net").as_deref(),
+            Some("modules/net")
+        );
         assert_eq!(join("phases", "./a//b/.").as_deref(), Some("phases/a/b"));
         assert_eq!(join("phases", "../../x"), None);
         assert_eq!(join("", "/etc/passwd"), None);
@@ -225,7 +281,12 @@ mod tests {
         // N6
         let empty = tempfile::tempdir().unwrap();
         let error = find_root(empty.path()).unwrap_err();
-        assert!(error.to_string().starts_with("no rebuild.toml here or above"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("no rebuild.toml here or above"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -255,7 +316,16 @@ mod tests {
         let names: Vec<_> = files.entries("a").unwrap().unwrap();
         assert_eq!(
             names,
-            [Entry { name: "b".into(), is_dir: true }, Entry { name: "d".into(), is_dir: false }]
+            [
+                Entry {
+                    name: "b".into(),
+                    is_dir: true
+                },
+                Entry {
+                    name: "d".into(),
+                    is_dir: false
+                }
+            ]
         );
         assert!(files.entries("x").unwrap().is_none());
     }

@@ -14,15 +14,17 @@ mod module;
 mod near;
 mod parse;
 mod reader;
-mod source;
 
-pub use expr::{Expr, ExprError, Located, Part, Reference, Resolved, ResolveError, Scope, escape};
+pub use expr::{Expr, ExprError, Located, Part, Reference, ResolveError, Resolved, Scope, escape};
 pub use fault::{Fault, Faults};
-pub use files::{DirFiles, Entry, Files, MemoryFiles, PLATFORM_FILE, ReadError, RootError, find_root, join};
+pub use files::{
+    DirFiles, Entry, Files, MemoryFiles, PLATFORM_FILE, ReadError, RootError, find_root, join,
+};
 pub use load::{TargetDefinitions, TargetFile, load, load_target, target_names};
 pub use model::{
-    CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, ExecStep, HostKeys,
-    IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind, StoreDef, Target, TofuStep, ToolDef,
+    CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
+    ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind,
+    StoreDef, Target, TofuStep, ToolDef,
 };
 pub use module::{ModuleCall, Output, ProviderRequirement, RootModule, Variable};
-pub use source::Source;
+pub use secrets::Source;

@@ -40,14 +40,20 @@ pub struct TargetDefinitions {
 ///
 /// # Errors
 /// Every fault of all of them, in order.
-pub fn load(files: &dyn Files, target_file: Option<&TargetFile>, target: &TargetName) -> Result<Definitions, Faults> {
+pub fn load(
+    files: &dyn Files,
+    target_file: Option<&TargetFile>,
+    target: &TargetName,
+) -> Result<Definitions, Faults> {
     let report = Report::default();
     let (parsed, parsed_target) = read(files, target_file, target, &report);
     let (warnings, faults) = split(report.take());
     match (parsed, parsed_target) {
-        (Some(parsed), Some(target)) if faults.is_empty() => {
-            Ok(Definitions { platform: parsed.platform, target: target.target, warnings })
-        }
+        (Some(parsed), Some(target)) if faults.is_empty() => Ok(Definitions {
+            platform: parsed.platform,
+            target: target.target,
+            warnings,
+        }),
         _ => Err(Faults::sorted(faults)),
     }
 }
@@ -76,7 +82,11 @@ pub fn load_target(
         Some(parsed) if faults.is_empty() => Ok(parsed.platform),
         _ => Err(Faults::sorted(faults)),
     };
-    Ok(TargetDefinitions { target: target.target, platform, warnings })
+    Ok(TargetDefinitions {
+        target: target.target,
+        platform,
+        warnings,
+    })
 }
 
 /// Returns the names of the targets that a platform has files for.
@@ -100,7 +110,11 @@ fn read(
     (read_platform(files, target.as_ref(), report), target)
 }
 
-fn read_platform(files: &dyn Files, target: Option<&ParsedTarget>, report: &Report) -> Option<Parsed> {
+fn read_platform(
+    files: &dyn Files,
+    target: Option<&ParsedTarget>,
+    report: &Report,
+) -> Option<Parsed> {
     let text = match files.read(PLATFORM_FILE) {
         Ok(Some(bytes)) => text(PLATFORM_FILE, bytes, report)?,
         Ok(None) => {
@@ -148,9 +162,20 @@ fn no_target(files: &dyn Files, path: &str, target: &TargetName) -> Fault {
     let help = match near(target.as_str(), names.iter().map(String::as_str)) {
         Some(right) => format!("did you mean `{right}`?"),
         None if names.is_empty() => format!("the platform has no targets: write `{path}`"),
-        None => format!("targets here: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "targets here: {}",
+            names
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     };
-    Fault::of_file(path, format!("there is no target `{target}`: no file `{path}`")).help(help)
+    Fault::of_file(
+        path,
+        format!("there is no target `{target}`: no file `{path}`"),
+    )
+    .help(help)
 }
 
 fn text(path: &str, bytes: Vec<u8>, report: &Report) -> Option<String> {
@@ -158,13 +183,17 @@ fn text(path: &str, bytes: Vec<u8>, report: &Report) -> Option<String> {
         Ok(text) => Some(text),
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
-            report.push(Fault::of_file(path, format!("`{path}` is not UTF-8 text (byte {at})")));
+            report.push(Fault::of_file(
+                path,
+                format!("`{path}` is not UTF-8 text (byte {at})"),
+            ));
             None
         }
     }
 }
 
 fn split(faults: Vec<Fault>) -> (Vec<Fault>, Vec<Fault>) {
-    let (warnings, faults): (Vec<Fault>, Vec<Fault>) = faults.into_iter().partition(|fault| fault.is_warning);
+    let (warnings, faults): (Vec<Fault>, Vec<Fault>) =
+        faults.into_iter().partition(|fault| fault.is_warning);
     (Faults::sorted(warnings).into_vec(), faults)
 }

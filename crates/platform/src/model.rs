@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use phase_engine::{PhaseId, StepId, TargetName};
-use crate::source::Source;
+use secrets::Source;
 use semver::VersionReq;
 use serde_json::Value;
 
@@ -136,7 +136,12 @@ impl StepDef {
 
     /// Returns the steps that must be done before it: those it refers to, `after`, `contained_in`.
     pub fn refers_to(&self) -> BTreeSet<StepId> {
-        let mut steps: BTreeSet<StepId> = self.after.iter().chain(&self.contained_in).cloned().collect();
+        let mut steps: BTreeSet<StepId> = self
+            .after
+            .iter()
+            .chain(&self.contained_in)
+            .cloned()
+            .collect();
         for located in self.exprs().iter().flat_map(|expr| expr.references()) {
             if let Reference::Output { step, .. } = &located.reference {
                 steps.insert(step.clone());
@@ -286,12 +291,20 @@ impl CheckKind {
     /// Returns every value with references in it.
     pub fn exprs(&self) -> Vec<&Expr> {
         match self {
-            Self::Http { url, body_contains, .. } => std::iter::once(url).chain(body_contains).collect(),
+            Self::Http {
+                url, body_contains, ..
+            } => std::iter::once(url).chain(body_contains).collect(),
             Self::Tcp { address } => vec![address],
-            Self::Dns { name, expect, server, .. } => {
-                std::iter::once(name).chain(expect).chain(server).collect()
-            }
-            Self::Exec { argv, env } => argv.iter().chain(env.values().filter_map(EnvValue::expr)).collect(),
+            Self::Dns {
+                name,
+                expect,
+                server,
+                ..
+            } => std::iter::once(name).chain(expect).chain(server).collect(),
+            Self::Exec { argv, env } => argv
+                .iter()
+                .chain(env.values().filter_map(EnvValue::expr))
+                .collect(),
         }
     }
 }

@@ -1,13 +1,21 @@
 //! The near right name: what a mistyped word most likely meant.
 
 /// Returns the candidate nearest to `word`, if one is near enough to be a likely slip.
-pub(crate) fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn near<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let wanted = fold(word);
     let bound = (wanted.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
         .filter(|candidate| *candidate != word)
-        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &fold(candidate)), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&wanted, &fold(candidate)),
+                candidate,
+            )
+        })
         .filter(|(distance, _)| *distance <= bound)
         .min()
         .map(|(_, candidate)| candidate)
@@ -25,20 +33,32 @@ pub(crate) fn hint<'a>(
     if let Some(right) = near(word, all.iter().copied()) {
         return Some(format!("did you mean `{right}`?"));
     }
-    let shown: Vec<String> = all.iter().take(12).map(|name| format!("`{name}`")).collect();
+    let shown: Vec<String> = all
+        .iter()
+        .take(12)
+        .map(|name| format!("`{name}`"))
+        .collect();
     match (shown.len(), all.len()) {
         (0, _) => None,
         (1, 1) => Some(format!("the only {kind} here is {}", shown.join(", "))),
-        (n, total) if n < total => {
-            Some(format!("{kind} here: {} and {} more", shown.join(", "), total - n))
-        }
+        (n, total) if n < total => Some(format!(
+            "{kind} here: {} and {} more",
+            shown.join(", "),
+            total - n
+        )),
         _ => Some(format!("{kind} here: {}", shown.join(", "))),
     }
 }
 
 fn fold(word: &str) -> String {
     word.chars()
-        .map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() })
+        .map(|c| {
+            if c == '-' {
+                '_'
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
         .collect()
 }
 

@@ -122,8 +122,14 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
             var_spans: BTreeMap::new(),
         },
     };
-    if let Some(section) = root.required("platform").and_then(|field| field.section("[platform]")) {
-        if let Some(name) = section.required("name").and_then(|field| name_of(&field, "the platform's name")) {
+    if let Some(section) = root
+        .required("platform")
+        .and_then(|field| field.section("[platform]"))
+    {
+        if let Some(name) = section
+            .required("name")
+            .and_then(|field| name_of(&field, "the platform's name"))
+        {
             context.parsed.platform.name = name;
         }
         context.parsed.platform.time_budget = section.duration("time_budget");
@@ -138,7 +144,9 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
             field.key_span,
             "not there yet",
             "`[workspace]` is not there yet: `rebuild provision` comes with a later version",
-            Some("take it out; the workspace's root module can be a tofu step until then".to_owned()),
+            Some(
+                "take it out; the workspace's root module can be a tofu step until then".to_owned(),
+            ),
         );
     }
     match root.field("phase") {
@@ -156,7 +164,10 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
 fn tools(section: &Section<'_>) -> BTreeMap<String, ToolDef> {
     let mut tools = BTreeMap::new();
     for name in ["tofu", "ansible", "tflint", "talosctl"] {
-        let Some(table) = section.field(name).and_then(|field| field.section(&format!("[tools] {name}"))) else {
+        let Some(table) = section
+            .field(name)
+            .and_then(|field| field.section(&format!("[tools] {name}")))
+        else {
             continue;
         };
         let version = table.field("version").and_then(|field| version(&field));
@@ -175,9 +186,19 @@ fn tools(section: &Section<'_>) -> BTreeMap<String, ToolDef> {
             }
             (!command.is_empty()).then_some(command)
         });
-        let cli_config = (name == "tofu").then(|| table.string("cli_config")).flatten();
+        let cli_config = (name == "tofu")
+            .then(|| table.string("cli_config"))
+            .flatten();
         table.finish();
-        tools.insert(name.to_owned(), ToolDef { version, sha256, command, cli_config });
+        tools.insert(
+            name.to_owned(),
+            ToolDef {
+                version,
+                sha256,
+                command,
+                cli_config,
+            },
+        );
     }
     tools
 }
@@ -191,7 +212,11 @@ fn version(field: &Field<'_>) -> Option<VersionReq> {
                 Some((_, rest)) => format!("write `~{}`", rest.trim()),
                 None => "write for example \"~1.12\", \">=2.17\" or \">=1.10, <1.13\"".to_owned(),
             };
-            field.fault("no version constraint", format!("`{text}` is no version constraint"), Some(help));
+            field.fault(
+                "no version constraint",
+                format!("`{text}` is no version constraint"),
+                Some(help),
+            );
             None
         }
     }
@@ -201,27 +226,46 @@ fn phases(field: &Field<'_>, context: &mut Context<'_>) {
     let doc = field.doc();
     let items = field.items().unwrap_or_default();
     if items.is_empty() {
-        field.fault("nothing in it", "`rebuild.toml` has no phases: it would build nothing", None);
+        field.fault(
+            "nothing in it",
+            "`rebuild.toml` has no phases: it would build nothing",
+            None,
+        );
     }
     let count = items.len();
     let mut canaries = 0;
     for (index, item) in items.iter().enumerate() {
-        let Some(mut section) = item.section(&format!("phase {}", index + 1)) else { continue };
+        let Some(mut section) = item.section(&format!("phase {}", index + 1)) else {
+            continue;
+        };
         let id_field = section.required("id");
         let id = id_field.as_ref().and_then(|field| {
             let text = field.string()?;
-            PhaseId::new(text).map_err(|error| field.fault("no legal id", error.to_string(), None)).ok()
+            PhaseId::new(text)
+                .map_err(|error| field.fault("no legal id", error.to_string(), None))
+                .ok()
         });
-        let span = id_field.as_ref().map_or_else(|| section.span.clone(), Field::value_span);
+        let span = id_field
+            .as_ref()
+            .map_or_else(|| section.span.clone(), Field::value_span);
         if let Some(id) = &id {
             section.what = format!("phase `{id}`");
             if context.parsed.phase_ids.contains(id) {
-                doc.fault(span.clone(), "a second time", format!("phase `{id}` is there twice"), None);
+                doc.fault(
+                    span.clone(),
+                    "a second time",
+                    format!("phase `{id}` is there twice"),
+                    None,
+                );
             }
             context.parsed.phase_ids.push(id.clone());
         }
         let title = section.string("title");
-        let flag = |key: &'static str| section.field(key).filter(|field| field.boolean() == Some(true));
+        let flag = |key: &'static str| {
+            section
+                .field(key)
+                .filter(|field| field.boolean() == Some(true))
+        };
         let provides_state = flag("provides_state");
         if let (Some(field), true) = (&provides_state, index > 0) {
             field.fault(

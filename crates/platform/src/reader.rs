@@ -40,8 +40,15 @@ impl<'r> Doc<'r> {
         Self { file, report }
     }
 
-    pub(crate) fn fault(&self, span: Range<usize>, label: &str, message: impl Into<String>, help: Option<String>) {
-        self.report.push(self.file.fault(span, label, message).maybe_help(help));
+    pub(crate) fn fault(
+        &self,
+        span: Range<usize>,
+        label: &str,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        self.report
+            .push(self.file.fault(span, label, message).maybe_help(help));
     }
 
     /// Parses the file; what the parser finds is reported.
@@ -49,7 +56,11 @@ impl<'r> Doc<'r> {
         match Document::parse(self.file.text.to_string()) {
             Ok(document) => Some(document),
             Err(error) => {
-                let message = format!("`{}` is not valid TOML: {}", self.file.path, error.message().trim().replace('\n', "; "));
+                let message = format!(
+                    "`{}` is not valid TOML: {}",
+                    self.file.path,
+                    error.message().trim().replace('\n', "; ")
+                );
                 match error.span() {
                     Some(span) => self.fault(span, "here", message, None),
                     None => self.report.push(self.file.fault_of_whole(message)),
@@ -82,20 +93,29 @@ impl<'r> Doc<'r> {
     fn template(&self, text: &str, span: &Range<usize>) -> Option<Expr> {
         let place = |inner: &Range<usize>| {
             let needle = text.get(inner.clone()).unwrap_or("");
-            let nth = text.get(..inner.start).unwrap_or("").matches(needle).count();
+            let nth = text
+                .get(..inner.start)
+                .unwrap_or("")
+                .matches(needle)
+                .count();
             self.locate(span, needle, nth)
         };
         match Expr::parse(text) {
             Ok(Expr::Text(mut parts)) => {
                 for part in &mut parts {
                     if let Part::Reference(located) = part {
-                        located.span = Some(located.span.as_ref().map_or_else(|| span.clone(), place));
+                        located.span =
+                            Some(located.span.as_ref().map_or_else(|| span.clone(), place));
                     }
                 }
                 Some(Expr::Text(parts))
             }
             Ok(other) => Some(other),
-            Err(ExprError { message, help, span }) => {
+            Err(ExprError {
+                message,
+                help,
+                span,
+            }) => {
                 self.fault(place(&span), "no legal reference", message, help);
                 None
             }
@@ -181,13 +201,24 @@ impl<'d> Section<'d> {
     fn any(&self, key: &str) -> Option<Field<'d>> {
         let (k, item) = self.table.get_key_value(key)?;
         let node = Node::of(item)?;
-        let key_span = k.span().or_else(|| node.span()).unwrap_or_else(|| self.span.clone());
-        Some(Field { doc: self.doc, name: key.to_owned(), key_span, node })
+        let key_span = k
+            .span()
+            .or_else(|| node.span())
+            .unwrap_or_else(|| self.span.clone());
+        Some(Field {
+            doc: self.doc,
+            name: key.to_owned(),
+            key_span,
+            node,
+        })
     }
 
     /// Returns every field, for tables whose keys are names.
     pub(crate) fn fields(&self) -> Vec<Field<'d>> {
-        self.table.iter().filter_map(|(key, _)| self.any(key)).collect()
+        self.table
+            .iter()
+            .filter_map(|(key, _)| self.any(key))
+            .collect()
     }
 
     /// Returns a key's field; its absence is a fault.
@@ -198,7 +229,8 @@ impl<'d> Section<'d> {
                 self.span.clone(),
                 "needs it",
                 format!("{} has no `{key}`", self.what),
-                self.misspelt(key).or_else(|| Some(format!("add `{key} = …`"))),
+                self.misspelt(key)
+                    .or_else(|| Some(format!("add `{key} = …`"))),
             );
         }
         field
@@ -206,8 +238,13 @@ impl<'d> Section<'d> {
 
     fn misspelt(&self, key: &str) -> Option<String> {
         let known = self.known.borrow();
-        let others = self.table.iter().map(|(other, _)| other).filter(|other| !known.contains(other));
-        crate::near::near(key, others).map(|wrong| format!("`{wrong}` is probably meant to be `{key}`"))
+        let others = self
+            .table
+            .iter()
+            .map(|(other, _)| other)
+            .filter(|other| !known.contains(other));
+        crate::near::near(key, others)
+            .map(|wrong| format!("`{wrong}` is probably meant to be `{key}`"))
     }
 
     /// Reports every key that nobody asked for.
@@ -307,10 +344,16 @@ impl<'d> Field<'d> {
 
     pub(crate) fn integer(&self, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
         match self.node {
-            Node::Value(Value::Integer(value)) if range.contains(value.value()) => Some(*value.value()),
+            Node::Value(Value::Integer(value)) if range.contains(value.value()) => {
+                Some(*value.value())
+            }
             Node::Value(Value::Integer(_)) => {
                 let (least, most) = (range.start(), range.end());
-                self.fault("out of range", format!("`{}` must be from {least} to {most}", self.name), None);
+                self.fault(
+                    "out of range",
+                    format!("`{}` must be from {least} to {most}", self.name),
+                    None,
+                );
                 None
             }
             _ => {
@@ -331,7 +374,9 @@ impl<'d> Field<'d> {
             self.fault(
                 "no duration",
                 format!("`{}` must be a duration, not `{text}`", self.name),
-                Some("write for example \"500ms\", \"90s\", \"10m\", \"1h30m\" or \"7d\"".to_owned()),
+                Some(
+                    "write for example \"500ms\", \"90s\", \"10m\", \"1h30m\" or \"7d\"".to_owned(),
+                ),
             );
         }
         parsed
@@ -339,7 +384,9 @@ impl<'d> Field<'d> {
 
     pub(crate) fn date(&self) -> Option<jiff::civil::Date> {
         let text = match self.node {
-            Node::Value(Value::Datetime(date)) if date.value().time.is_none() => date.value().to_string(),
+            Node::Value(Value::Datetime(date)) if date.value().time.is_none() => {
+                date.value().to_string()
+            }
             Node::Value(Value::String(text)) => text.value().clone(),
             _ => {
                 self.wrong_type("a date like 2027-03-31");
@@ -348,7 +395,14 @@ impl<'d> Field<'d> {
         };
         let parsed = text.parse().ok();
         if parsed.is_none() {
-            self.fault("no date", format!("`{}` must be a date like 2027-03-31, not `{text}`", self.name), None);
+            self.fault(
+                "no date",
+                format!(
+                    "`{}` must be a date like 2027-03-31, not `{text}`",
+                    self.name
+                ),
+                None,
+            );
         }
         parsed
     }
@@ -376,7 +430,9 @@ impl<'d> Field<'d> {
             node,
         };
         match self.node {
-            Node::Value(Value::Array(items)) => Some(items.iter().map(|value| item(Node::Value(value))).collect()),
+            Node::Value(Value::Array(items)) => {
+                Some(items.iter().map(|value| item(Node::Value(value))).collect())
+            }
             Node::Tables(tables) => Some(
                 tables
                     .iter()
@@ -384,7 +440,8 @@ impl<'d> Field<'d> {
                         // The header alone, not the whole table.
                         let mut field = item(Node::Table(table));
                         let text = self.doc.file.text.get(field.key_span.clone()).unwrap_or("");
-                        field.key_span.end = field.key_span.start + text.find('\n').unwrap_or(text.len());
+                        field.key_span.end =
+                            field.key_span.start + text.find('\n').unwrap_or(text.len());
                         field
                     })
                     .collect(),
@@ -421,15 +478,16 @@ impl<'d> Field<'d> {
 
     fn node_expr(&self, node: Node<'d>) -> Option<Expr> {
         Some(match node {
-            Node::Value(Value::String(text)) => {
-                self.doc.template(text.value(), &text.span().unwrap_or_else(|| self.value_span()))?
-            }
-            Node::Value(Value::Array(items)) => {
-                Expr::Array(all(items.iter().map(|item| self.node_expr(Node::Value(item))))?)
-            }
-            Node::Tables(tables) => {
-                Expr::Array(all(tables.iter().map(|table| self.node_expr(Node::Table(table))))?)
-            }
+            Node::Value(Value::String(text)) => self.doc.template(
+                text.value(),
+                &text.span().unwrap_or_else(|| self.value_span()),
+            )?,
+            Node::Value(Value::Array(items)) => Expr::Array(all(items
+                .iter()
+                .map(|item| self.node_expr(Node::Value(item))))?),
+            Node::Tables(tables) => Expr::Array(all(tables
+                .iter()
+                .map(|table| self.node_expr(Node::Table(table))))?),
             node => match (node.table(), node) {
                 (Some(table), _) => Expr::Table(
                     all(table.iter().filter_map(|(key, item)| {
@@ -440,7 +498,11 @@ impl<'d> Field<'d> {
                     .collect::<BTreeMap<_, _>>(),
                 ),
                 (None, Node::Value(value)) => Expr::Literal(scalar(value).or_else(|| {
-                    self.fault("no such value in JSON", format!("`{}` must be a finite number", self.name), None);
+                    self.fault(
+                        "no such value in JSON",
+                        format!("`{}` must be a finite number", self.name),
+                        None,
+                    );
                     None
                 })?),
                 (None, _) => return None,
@@ -467,15 +529,29 @@ fn scalar(value: &Value) -> Option<Json> {
 }
 
 fn canonical_table(table: &dyn TableLike) -> Json {
-    let sorted: BTreeMap<&str, Json> =
-        table.iter().filter_map(|(key, item)| Some((key, canonical(Node::of(item)?)))).collect();
-    Json::Object(sorted.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    let sorted: BTreeMap<&str, Json> = table
+        .iter()
+        .filter_map(|(key, item)| Some((key, canonical(Node::of(item)?))))
+        .collect();
+    Json::Object(
+        sorted
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 fn canonical(node: Node<'_>) -> Json {
     match node {
-        Node::Value(Value::Array(items)) => Json::Array(items.iter().map(|item| canonical(Node::Value(item))).collect()),
-        Node::Tables(tables) => Json::Array(tables.iter().map(|table| canonical_table(table)).collect()),
+        Node::Value(Value::Array(items)) => Json::Array(
+            items
+                .iter()
+                .map(|item| canonical(Node::Value(item)))
+                .collect(),
+        ),
+        Node::Tables(tables) => {
+            Json::Array(tables.iter().map(|table| canonical_table(table)).collect())
+        }
         node => match (node.table(), node) {
             (Some(table), _) => canonical_table(table),
             (None, Node::Value(value)) => scalar(value).unwrap_or(Json::Null),
@@ -495,7 +571,9 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit())?;
         let number: u64 = rest.get(..digits)?.parse().ok()?;
         rest = rest.get(digits..)?;
-        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let letters = rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(rest.len());
         let millis: u64 = match rest.get(..letters)? {
             "ms" => 1,
             "s" => 1_000,
@@ -519,7 +597,16 @@ mod tests {
         assert_eq!(parse_duration("1h30m"), Some(Duration::from_secs(5400)));
         assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
         assert_eq!(parse_duration("7d"), Some(Duration::from_secs(604_800)));
-        for wrong in ["", "5", "m", "5 m", "5w", "-5s", "99999999999999999999s", "18446744073709551615d"] {
+        for wrong in [
+            "",
+            "5",
+            "m",
+            "5 m",
+            "5w",
+            "-5s",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
             assert_eq!(parse_duration(wrong), None, "{wrong}");
         }
     }
@@ -553,16 +640,24 @@ mod tests {
 
     #[test]
     fn the_second_of_two_equal_references_is_found() {
-        let (expr, faults) =
-            read("x = \"${target.a} é ${target.a}\"\n", |section| section.field("x").and_then(|field| field.expr()));
+        let (expr, faults) = read("x = \"${target.a} é ${target.a}\"\n", |section| {
+            section.field("x").and_then(|field| field.expr())
+        });
         assert!(faults.is_empty());
-        let spans: Vec<_> = expr.unwrap().references().iter().map(|located| located.span.clone().unwrap()).collect();
+        let spans: Vec<_> = expr
+            .unwrap()
+            .references()
+            .iter()
+            .map(|located| located.span.clone().unwrap())
+            .collect();
         assert_eq!(spans, [5..16, 20..31]);
     }
 
     #[test]
     fn a_reference_behind_an_escape_is_found() {
-        let (_, faults) = read("x = \"\\t\\\"${foo.a}\"\n", |section| section.field("x").and_then(|field| field.expr()));
+        let (_, faults) = read("x = \"\\t\\\"${foo.a}\"\n", |section| {
+            section.field("x").and_then(|field| field.expr())
+        });
         assert_eq!(underlined(&faults[0]), "${foo.a}");
     }
 
@@ -581,7 +676,9 @@ mod tests {
 
     #[test]
     fn an_infinite_number_is_no_value() {
-        let (expr, faults) = read("x = inf\n", |section| section.field("x").and_then(|field| field.expr()));
+        let (expr, faults) = read("x = inf\n", |section| {
+            section.field("x").and_then(|field| field.expr())
+        });
         assert!(expr.is_none());
         assert_eq!(underlined(&faults[0]), "inf");
     }

@@ -29,11 +29,17 @@ impl Scope for Values {
 fn values() -> Values {
     let mut values = Values::default();
     values.target.insert("zone".into(), json!("example.org"));
-    values.target.insert("nodes".into(), json!([{ "name": "a" }, { "name": "b" }]));
+    values
+        .target
+        .insert("nodes".into(), json!([{ "name": "a" }, { "name": "b" }]));
     values.target.insert("count".into(), json!(3));
     values.secret.insert("token".into(), "s3cret-value".into());
-    values.outputs.insert("1a.edge.address".into(), (json!("10.0.0.1"), false));
-    values.outputs.insert("1a.edge.key".into(), (json!("k"), true));
+    values
+        .outputs
+        .insert("1a.edge.address".into(), (json!("10.0.0.1"), false));
+    values
+        .outputs
+        .insert("1a.edge.key".into(), (json!("k"), true));
     values
 }
 
@@ -45,7 +51,10 @@ fn resolve(text: &str) -> Result<Resolved, ResolveError> {
 fn a_lone_reference_keeps_its_type() {
     assert_eq!(resolve("${target.count}").unwrap().value, json!(3));
     assert_eq!(resolve("n=${target.count}").unwrap().value, json!("n=3"));
-    assert_eq!(resolve("${target.nodes}").unwrap().value, json!([{ "name": "a" }, { "name": "b" }]));
+    assert_eq!(
+        resolve("${target.nodes}").unwrap().value,
+        json!([{ "name": "a" }, { "name": "b" }])
+    );
 }
 
 #[test]
@@ -53,13 +62,19 @@ fn a_reference_goes_into_lists_and_tables() {
     assert_eq!(resolve("${target.nodes.1.name}").unwrap().value, json!("b"));
     assert_eq!(
         resolve("${target.nodes.2.name}").unwrap_err(),
-        ResolveError::NoSuchPart { reference: "${target.nodes.2.name}".into(), part: "2".into() }
+        ResolveError::NoSuchPart {
+            reference: "${target.nodes.2.name}".into(),
+            part: "2".into()
+        }
     );
 }
 
 #[test]
 fn a_list_can_not_be_put_into_a_text() {
-    assert!(matches!(resolve("x${target.nodes}").unwrap_err(), ResolveError::NotText { kind: "list", .. }));
+    assert!(matches!(
+        resolve("x${target.nodes}").unwrap_err(),
+        ResolveError::NotText { kind: "list", .. }
+    ));
 }
 
 #[test]
@@ -71,8 +86,14 @@ fn what_a_secret_or_sensitive_output_went_into_is_sensitive() {
 
 #[test]
 fn two_dollars_are_a_literal() {
-    assert_eq!(resolve("$${target.zone} $5 $$ %{x}").unwrap().value, json!("${target.zone} $5 $$ %{x}"));
-    assert_eq!(resolve("$$${target.zone}").unwrap().value, json!("$${target.zone}"));
+    assert_eq!(
+        resolve("$${target.zone} $5 $$ %{x}").unwrap().value,
+        json!("${target.zone} $5 $$ %{x}")
+    );
+    assert_eq!(
+        resolve("$$${target.zone}").unwrap().value,
+        json!("$${target.zone}")
+    );
 }
 
 #[test]
@@ -80,7 +101,9 @@ fn an_output_that_is_not_there_is_never_a_default() {
     // N4
     assert_eq!(
         resolve("${step.1a.edge.adress}").unwrap_err(),
-        ResolveError::Unknown { reference: "${step.1a.edge.adress}".into() }
+        ResolveError::Unknown {
+            reference: "${step.1a.edge.adress}".into()
+        }
     );
 }
 
@@ -88,9 +111,16 @@ fn an_output_that_is_not_there_is_never_a_default() {
 fn references_inside_of_tables_are_found_in_order() {
     let expr = Expr::Array(vec![
         Expr::parse("${target.zone}").unwrap(),
-        Expr::Table(BTreeMap::from([("k".to_owned(), Expr::parse("${secret.token}").unwrap())])),
+        Expr::Table(BTreeMap::from([(
+            "k".to_owned(),
+            Expr::parse("${secret.token}").unwrap(),
+        )])),
     ]);
-    let found: Vec<String> = expr.references().iter().map(|located| located.reference.to_string()).collect();
+    let found: Vec<String> = expr
+        .references()
+        .iter()
+        .map(|located| located.reference.to_string())
+        .collect();
     assert_eq!(found, ["${target.zone}", "${secret.token}"]);
     assert!(expr.resolve(&values()).unwrap().sensitive);
 }

@@ -8,7 +8,8 @@ use hcl_edit::structure::{Block, Body};
 use hcl_edit::visit::{Visit, visit_func_call, visit_traversal};
 
 use super::{
-    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement, SyntaxError,
+    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement,
+    SyntaxError,
 };
 
 /// Reads a `.tf` or `.tofu` file.
@@ -18,18 +19,22 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
     for block in body.blocks() {
         match block.ident.as_str() {
             "variable" => declared.variables.extend(variable(block, text)),
-            "output" => declared.outputs.extend(label(block).map(|name| DeclaredOutput {
-                name,
-                sensitive: flag(&block.body, "sensitive"),
-            })),
-            "module" => declared.calls.extend(label(block).map(|name| DeclaredCall {
-                name,
-                source: string(&block.body, "source"),
-                span: block
-                    .body
-                    .get_attribute("source")
-                    .and_then(|attribute| attribute.value.span())
-                    .unwrap_or_else(|| header(block)),
+            "output" => declared
+                .outputs
+                .extend(label(block).map(|name| DeclaredOutput {
+                    name,
+                    sensitive: flag(&block.body, "sensitive"),
+                })),
+            "module" => declared.calls.extend(label(block).map(|name| {
+                DeclaredCall {
+                    name,
+                    source: string(&block.body, "source"),
+                    span: block
+                        .body
+                        .get_attribute("source")
+                        .and_then(|attribute| attribute.value.span())
+                        .unwrap_or_else(|| header(block)),
+                }
             })),
             "terraform" => terraform(block, &mut declared),
             _ => {}
@@ -43,15 +48,24 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
 
 /// Returns the names that a `.tfvars` file sets.
 pub(crate) fn names(text: &str) -> Result<Vec<String>, SyntaxError> {
-    Ok(parse(text)?.attributes().map(|attribute| attribute.key.as_str().to_owned()).collect())
+    Ok(parse(text)?
+        .attributes()
+        .map(|attribute| attribute.key.as_str().to_owned())
+        .collect())
 }
 
 fn parse(text: &str) -> Result<Body, SyntaxError> {
     hcl_edit::parser::parse_body(text).map_err(|error| {
         let at = error.location().offset().min(text.len());
         let rest = text.get(at..).unwrap_or("");
-        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()).max(1);
-        SyntaxError { span: at..at + word, message: error.message().to_owned() }
+        let word = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len())
+            .max(1);
+        SyntaxError {
+            span: at..at + word,
+            message: error.message().to_owned(),
+        }
     })
 }
 
@@ -123,9 +137,14 @@ fn terraform(block: &Block, declared: &mut Declared) {
                             source: member(object, "source"),
                             version: member(object, "version"),
                         },
-                        other => ProviderRequirement { source: None, version: other.as_str().map(str::to_owned) },
+                        other => ProviderRequirement {
+                            source: None,
+                            version: other.as_str().map(str::to_owned),
+                        },
                     };
-                    declared.providers.push((attribute.key.as_str().to_owned(), requirement));
+                    declared
+                        .providers
+                        .push((attribute.key.as_str().to_owned(), requirement));
                 }
             }
             _ => {}
@@ -139,7 +158,8 @@ fn member(object: &Object, key: &str) -> Option<String> {
             ObjectKey::Ident(ident) => ident.as_str() == key,
             ObjectKey::Expression(expr) => expr.as_str() == Some(key),
         };
-        same.then(|| value.expr().as_str().map(str::to_owned)).flatten()
+        same.then(|| value.expr().as_str().map(str::to_owned))
+            .flatten()
     })
 }
 
@@ -151,7 +171,10 @@ struct Unsteady {
 
 impl Visit for Unsteady {
     fn visit_traversal(&mut self, node: &Traversal) {
-        let is_path = node.expr.as_variable().is_some_and(|name| name.as_str() == "path");
+        let is_path = node
+            .expr
+            .as_variable()
+            .is_some_and(|name| name.as_str() == "path");
         if let (true, Some(operator)) = (is_path, node.operators.first())
             && let TraversalOperator::GetAttr(name) = operator.value()
             && name.as_str() == "cwd"
@@ -163,7 +186,14 @@ impl Visit for Unsteady {
 
     fn visit_func_call(&mut self, node: &FuncCall) {
         if !node.name.is_namespaced() && node.name.name.as_str() == "abspath" {
-            self.found.push(("abspath()", node.name.name.span().or_else(|| node.span()).unwrap_or(0..0)));
+            self.found.push((
+                "abspath()",
+                node.name
+                    .name
+                    .span()
+                    .or_else(|| node.span())
+                    .unwrap_or(0..0),
+            ));
         }
         visit_func_call(self, node);
     }

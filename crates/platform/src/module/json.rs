@@ -5,7 +5,8 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::{
-    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement, SyntaxError,
+    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement,
+    SyntaxError,
 };
 
 /// Reads a `.tf.json` or `.tofu.json` file.
@@ -23,10 +24,16 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
             });
         }
         for (name, body) in labelled(root, "output") {
-            declared.outputs.push(DeclaredOutput { sensitive: flag(body), name });
+            declared.outputs.push(DeclaredOutput {
+                sensitive: flag(body),
+                name,
+            });
         }
         for (name, body) in labelled(root, "module") {
-            let source = body.get("source").and_then(Value::as_str).filter(|source| !source.contains("${"));
+            let source = body
+                .get("source")
+                .and_then(Value::as_str)
+                .filter(|source| !source.contains("${"));
             declared.calls.push(DeclaredCall {
                 span: place(text, &["module", &name]),
                 source: source.map(str::to_owned),
@@ -39,7 +46,11 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
     }
     for word in ["path.cwd", "abspath("] {
         for (at, _) in text.match_indices(word) {
-            let shown = if word == "path.cwd" { word } else { "abspath()" };
+            let shown = if word == "path.cwd" {
+                word
+            } else {
+                "abspath()"
+            };
             declared.unsteady.push((shown, at..at + word.len()));
         }
     }
@@ -48,16 +59,29 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
 
 /// Returns the names that a `.tfvars.json` file sets.
 pub(crate) fn names(text: &str) -> Result<Vec<String>, SyntaxError> {
-    Ok(objects(&parse(text)?).flat_map(|object| object.keys().cloned()).collect())
+    Ok(objects(&parse(text)?)
+        .flat_map(|object| object.keys().cloned())
+        .collect())
 }
 
 fn parse(text: &str) -> Result<Value, SyntaxError> {
     serde_json::from_str(text).map_err(|error| {
-        let line: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let line: usize = text
+            .split_inclusive('\n')
+            .take(error.line().saturating_sub(1))
+            .map(str::len)
+            .sum();
         let at = (line + error.column().saturating_sub(1)).min(text.len());
         let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        SyntaxError { span: at..at + 1, message }
+        let message = message
+            .split(" at line ")
+            .next()
+            .unwrap_or(&message)
+            .to_owned();
+        SyntaxError {
+            span: at..at + 1,
+            message,
+        }
     })
 }
 
@@ -82,7 +106,8 @@ fn labelled<'a>(root: &'a Map<String, Value>, kind: &str) -> Vec<(String, &'a Ma
 }
 
 fn flag(body: &Map<String, Value>) -> Option<bool> {
-    body.get("sensitive").map(|value| value.as_bool().unwrap_or(true))
+    body.get("sensitive")
+        .map(|value| value.as_bool().unwrap_or(true))
 }
 
 fn read_terraform(terraform: &Map<String, Value>, text: &str, declared: &mut Declared) {
@@ -100,7 +125,11 @@ fn read_terraform(terraform: &Map<String, Value>, text: &str, declared: &mut Dec
             span: place(text, &["cloud"]),
         });
     }
-    for object in terraform.get("required_providers").into_iter().flat_map(objects) {
+    for object in terraform
+        .get("required_providers")
+        .into_iter()
+        .flat_map(objects)
+    {
         for (name, value) in object {
             let part = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
             declared.providers.push((

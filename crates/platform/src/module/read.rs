@@ -25,7 +25,11 @@ struct Directory {
 
 impl<'a> Modules<'a> {
     pub(crate) fn new(files: &'a dyn Files, report: &'a Report) -> Self {
-        Self { files, report, read: Default::default() }
+        Self {
+            files,
+            report,
+            read: Default::default(),
+        }
     }
 
     /// Reads the root module at `path`; `None` when there is no such directory or nothing in it.
@@ -34,7 +38,9 @@ impl<'a> Modules<'a> {
             return Ok(known.clone());
         }
         let module = self.read_root(path)?.map(Arc::new);
-        self.read.borrow_mut().insert(path.to_owned(), module.clone());
+        self.read
+            .borrow_mut()
+            .insert(path.to_owned(), module.clone());
         Ok(module)
     }
 
@@ -44,9 +50,14 @@ impl<'a> Modules<'a> {
     }
 
     fn read_root(&self, path: &str) -> Result<Option<RootModule>, ReadError> {
-        let Some(directory) = self.directory(path)? else { return Ok(None) };
+        let Some(directory) = self.directory(path)? else {
+            return Ok(None);
+        };
         if let Some((backend, file)) = &directory.backend {
-            let message = format!("root module `{path}` has a state of its own: `{}`", backend.what);
+            let message = format!(
+                "root module `{path}` has a state of its own: `{}`",
+                backend.what
+            );
             self.report.push(
                 file.fault(backend.span.clone(), "not the backend of this target", message).help(
                     "`rebuild` keeps its state; moving an existing one in is `rebuild state migrate`, which is \
@@ -55,23 +66,32 @@ impl<'a> Modules<'a> {
             );
         }
         let mut module = directory.module;
-        module.calls = directory.calls.values().map(|(call, _)| call.clone()).collect();
+        module.calls = directory
+            .calls
+            .values()
+            .map(|(call, _)| call.clone())
+            .collect();
         let mut waiting: Vec<(ModuleCall, Place)> = directory.calls.into_values().collect();
         let mut seen = BTreeSet::from([path.to_owned()]);
         while let Some((call, place)) = waiting.pop() {
             let Some(source) = &call.source else { continue };
             let fault = |label: &str, message: String| {
-                self.report.push(place.file.fault(place.span.clone(), label, message));
+                self.report
+                    .push(place.file.fault(place.span.clone(), label, message));
                 true
             };
-            let is_local = source.starts_with("./") || source.starts_with("../") || source.starts_with('/');
+            let is_local =
+                source.starts_with("./") || source.starts_with("../") || source.starts_with('/');
             if !is_local {
                 continue;
             }
             let Some(target) = &call.directory else {
                 module.incomplete |= fault(
                     "outside of the platform",
-                    format!("module `{}` is not within the platform: `{source}`", call.name),
+                    format!(
+                        "module `{}` is not within the platform: `{source}`",
+                        call.name
+                    ),
                 );
                 continue;
             };
@@ -89,7 +109,10 @@ impl<'a> Modules<'a> {
                 Ok(None) => {
                     module.incomplete |= fault(
                         "no configuration here",
-                        format!("module `{}` has no configuration files: there is none in `{target}`", call.name),
+                        format!(
+                            "module `{}` has no configuration files: there is none in `{target}`",
+                            call.name
+                        ),
                     );
                 }
                 Err(error) => module.incomplete |= fault("can't be read", error.to_string()),
@@ -100,14 +123,22 @@ impl<'a> Modules<'a> {
 
     /// Reads and merges the configuration files of one directory.
     fn directory(&self, path: &str) -> Result<Option<Directory>, ReadError> {
-        let Some(entries) = self.files.entries(path)? else { return Ok(None) };
+        let Some(entries) = self.files.entries(path)? else {
+            return Ok(None);
+        };
         let mut result = Directory::default();
         result.module.path = path.to_owned();
         for name in configuration_files(&entries) {
             let full = join(path, &name).unwrap_or_else(|| name.clone());
             result.module.files.push(full.clone());
-            let Some(file) = self.text(&full, &mut result.module)? else { continue };
-            let declared = if name.ends_with(".json") { json::read(&file.text) } else { hcl::read(&file.text) };
+            let Some(file) = self.text(&full, &mut result.module)? else {
+                continue;
+            };
+            let declared = if name.ends_with(".json") {
+                json::read(&file.text)
+            } else {
+                hcl::read(&file.text)
+            };
             match declared {
                 Ok(declared) => merge(&mut result, declared, &file, path, self.report),
                 Err(error) => self.syntax(&file, error, &mut result.module),
@@ -120,7 +151,12 @@ impl<'a> Modules<'a> {
         Ok(Some(result))
     }
 
-    fn variable_files(&self, path: &str, entries: &[Entry], module: &mut RootModule) -> Result<(), ReadError> {
+    fn variable_files(
+        &self,
+        path: &str,
+        entries: &[Entry],
+        module: &mut RootModule,
+    ) -> Result<(), ReadError> {
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             let name = entry.name.as_str();
             let counts = matches!(name, "terraform.tfvars" | "terraform.tfvars.json")
@@ -130,8 +166,14 @@ impl<'a> Modules<'a> {
                 continue;
             }
             let full = join(path, name).unwrap_or_else(|| name.to_owned());
-            let Some(file) = self.text(&full, module)? else { continue };
-            match if name.ends_with(".json") { json::names(&file.text) } else { hcl::names(&file.text) } {
+            let Some(file) = self.text(&full, module)? else {
+                continue;
+            };
+            match if name.ends_with(".json") {
+                json::names(&file.text)
+            } else {
+                hcl::names(&file.text)
+            } {
                 Ok(names) => module.set_by_tfvars.extend(names),
                 Err(error) => self.syntax(&file, error, module),
             }
@@ -140,11 +182,14 @@ impl<'a> Modules<'a> {
     }
 
     fn text(&self, path: &str, module: &mut RootModule) -> Result<Option<TextFile>, ReadError> {
-        let Some(bytes) = self.files.read(path)? else { return Ok(None) };
+        let Some(bytes) = self.files.read(path)? else {
+            return Ok(None);
+        };
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(TextFile::new(path, text))),
             Err(_) => {
-                self.report.push(Fault::of_file(path, format!("`{path}` is not UTF-8 text")));
+                self.report
+                    .push(Fault::of_file(path, format!("`{path}` is not UTF-8 text")));
                 module.incomplete = true;
                 Ok(None)
             }
@@ -159,33 +204,68 @@ impl<'a> Modules<'a> {
 }
 
 fn merge(into: &mut Directory, declared: Declared, file: &TextFile, path: &str, report: &Report) {
-    let place = |span| Place { file: file.clone(), span };
+    let place = |span| Place {
+        file: file.clone(),
+        span,
+    };
     for found in declared.variables {
         let old = into.module.variables.remove(&found.name);
         let old = old.as_ref();
         let variable = Variable {
             has_default: found.has_default || old.is_some_and(|old| old.has_default),
-            sensitive: found.sensitive.unwrap_or(old.is_some_and(|old| old.sensitive)),
-            type_text: found.type_text.or_else(|| old.and_then(|old| old.type_text.clone())),
+            sensitive: found
+                .sensitive
+                .unwrap_or(old.is_some_and(|old| old.sensitive)),
+            type_text: found
+                .type_text
+                .or_else(|| old.and_then(|old| old.type_text.clone())),
             place: old.map_or_else(|| place(found.span), |old| old.place.clone()),
         };
         into.module.variables.insert(found.name, variable);
     }
     for found in declared.outputs {
-        let old = into.module.outputs.get(&found.name).is_some_and(|old| old.sensitive);
-        into.module.outputs.insert(found.name, Output { sensitive: found.sensitive.unwrap_or(old) });
+        let old = into
+            .module
+            .outputs
+            .get(&found.name)
+            .is_some_and(|old| old.sensitive);
+        into.module.outputs.insert(
+            found.name,
+            Output {
+                sensitive: found.sensitive.unwrap_or(old),
+            },
+        );
     }
     for found in declared.calls {
-        let source = found.source.or_else(|| into.calls.get(&found.name).and_then(|(call, _)| call.source.clone()));
-        let directory = source.as_ref().filter(|source| source.starts_with('.')).and_then(|source| join(path, source));
-        into.calls.insert(found.name.clone(), (ModuleCall { name: found.name, source, directory }, place(found.span)));
+        let source = found.source.or_else(|| {
+            into.calls
+                .get(&found.name)
+                .and_then(|(call, _)| call.source.clone())
+        });
+        let directory = source
+            .as_ref()
+            .filter(|source| source.starts_with('.'))
+            .and_then(|source| join(path, source));
+        into.calls.insert(
+            found.name.clone(),
+            (
+                ModuleCall {
+                    name: found.name,
+                    source,
+                    directory,
+                },
+                place(found.span),
+            ),
+        );
     }
     if let Some(backend) = declared.backends.into_iter().last() {
         into.backend = (!backend.harmless).then(|| (backend, file.clone()));
     }
     into.module.providers.extend(declared.providers);
     for (word, span) in declared.unsteady {
-        let message = format!("`{word}` differs between machines and looks like a change when the tree moves");
+        let message = format!(
+            "`{word}` differs between machines and looks like a change when the tree moves"
+        );
         report.push(
             file.fault(span, "another machine sees another path", message)
                 .help("use `path.module` or `path.root`, and relative paths")
@@ -200,11 +280,17 @@ fn configuration_files(entries: &[Entry]) -> Vec<String> {
         .iter()
         .filter(|entry| !entry.is_dir)
         .map(|entry| entry.name.as_str())
-        .filter(|name| !(name.starts_with('.') || name.ends_with('~') || name.starts_with('#') && name.ends_with('#')))
+        .filter(|name| {
+            !(name.starts_with('.')
+                || name.ends_with('~')
+                || name.starts_with('#') && name.ends_with('#'))
+        })
         .collect();
     let (mut primary, mut overrides) = (Vec::new(), Vec::new());
     for name in &names {
-        let Some((base, twin)) = stem(name) else { continue };
+        let Some((base, twin)) = stem(name) else {
+            continue;
+        };
         if twin.is_some_and(|twin| names.contains(twin.as_str())) {
             continue;
         }
@@ -220,7 +306,12 @@ fn configuration_files(entries: &[Entry]) -> Vec<String> {
 
 /// Splits a file's name: its base, and the `.tofu` file that would stand in for it.
 fn stem(name: &str) -> Option<(&str, Option<String>)> {
-    for (suffix, twin) in [(".tofu.json", None), (".tf.json", Some(".tofu.json")), (".tofu", None), (".tf", Some(".tofu"))] {
+    for (suffix, twin) in [
+        (".tofu.json", None),
+        (".tf.json", Some(".tofu.json")),
+        (".tofu", None),
+        (".tf", Some(".tofu")),
+    ] {
         if let Some(base) = name.strip_suffix(suffix) {
             return (!base.is_empty()).then(|| (base, twin.map(|twin| format!("{base}{twin}"))));
         }

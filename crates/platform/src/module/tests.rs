@@ -7,8 +7,14 @@ use crate::reader::Report;
 
 fn read(files: &MemoryFiles) -> (RootModule, Vec<Fault>) {
     let report = Report::default();
-    let module = Modules::new(files, &report).root("root").unwrap().expect("a root module");
-    (module.as_ref().clone(), Faults::sorted(report.take()).into_vec())
+    let module = Modules::new(files, &report)
+        .root("root")
+        .unwrap()
+        .expect("a root module");
+    (
+        module.as_ref().clone(),
+        Faults::sorted(report.take()).into_vec(),
+    )
 }
 
 fn underlined(fault: &Fault) -> &str {
@@ -26,8 +32,14 @@ fn variables_and_outputs_are_read() {
     assert!(faults.is_empty(), "{faults:?}");
     let zone = &module.variables["zone"];
     assert!(zone.sensitive && !zone.has_default);
-    assert_eq!(zone.type_text.as_deref(), Some("map(object({ a = string }))"));
-    assert_eq!(&zone.place.file.text[zone.place.span.clone()], "variable \"zone\"");
+    assert_eq!(
+        zone.type_text.as_deref(),
+        Some("map(object({ a = string }))")
+    );
+    assert_eq!(
+        &zone.place.file.text[zone.place.span.clone()],
+        "variable \"zone\""
+    );
     assert!(module.variables["size"].has_default);
     assert!(module.outputs["key"].sensitive && !module.outputs["id"].sensitive);
 }
@@ -64,10 +76,19 @@ fn a_tofu_file_stands_in_for_a_tf_file_of_its_name() {
 #[test]
 fn an_override_file_is_merged_last() {
     let files = MemoryFiles::default()
-        .with("root/a_override.tf", "variable \"x\" {\n default = 1\n}\nterraform {\n backend \"http\" {}\n}\n")
-        .with("root/main.tf", "variable \"x\" {\n sensitive = true\n}\nterraform {\n backend \"s3\" {}\n}\n");
+        .with(
+            "root/a_override.tf",
+            "variable \"x\" {\n default = 1\n}\nterraform {\n backend \"http\" {}\n}\n",
+        )
+        .with(
+            "root/main.tf",
+            "variable \"x\" {\n sensitive = true\n}\nterraform {\n backend \"s3\" {}\n}\n",
+        );
     let (module, faults) = read(&files);
-    assert!(faults.is_empty(), "the override's backend counts: {faults:?}");
+    assert!(
+        faults.is_empty(),
+        "the override's backend counts: {faults:?}"
+    );
     assert!(module.variables["x"].has_default && module.variables["x"].sensitive);
 }
 
@@ -75,7 +96,10 @@ fn an_override_file_is_merged_last() {
 fn only_an_empty_http_backend_will_do() {
     for (text, ok) in [
         ("terraform {\n backend \"http\" {}\n}\n", true),
-        ("terraform {\n backend \"http\" {\n  address = \"x\"\n }\n}\n", false),
+        (
+            "terraform {\n backend \"http\" {\n  address = \"x\"\n }\n}\n",
+            false,
+        ),
         ("terraform {\n backend \"local\" {}\n}\n", false),
         ("terraform {\n cloud {}\n}\n", false),
     ] {
@@ -106,30 +130,43 @@ fn modules_that_call_each_other_end() {
 
 #[test]
 fn what_differs_between_machines_is_a_warning() {
-    let files = MemoryFiles::default()
-        .with("root/main.tf", "locals {\n  a = \"${path.cwd}/x\"\n  b = abspath(\"x\")\n  c = path.module\n}\n");
+    let files = MemoryFiles::default().with(
+        "root/main.tf",
+        "locals {\n  a = \"${path.cwd}/x\"\n  b = abspath(\"x\")\n  c = path.module\n}\n",
+    );
     let (_, faults) = read(&files);
     assert!(faults.iter().all(|fault| fault.is_warning));
-    assert_eq!(faults.iter().map(underlined).collect::<Vec<_>>(), ["path.cwd", "abspath"]);
+    assert_eq!(
+        faults.iter().map(underlined).collect::<Vec<_>>(),
+        ["path.cwd", "abspath"]
+    );
 }
 
 #[test]
 fn a_syntax_error_is_underlined() {
-    let (module, faults) = read(&MemoryFiles::default().with("root/main.tf", "variable \"x\" {\n  default = \n}\n"));
+    let (module, faults) =
+        read(&MemoryFiles::default().with("root/main.tf", "variable \"x\" {\n  default = \n}\n"));
     assert!(module.incomplete);
     assert_eq!(faults[0].line_and_column().unwrap().0, 2);
-    let (_, faults) = read(&MemoryFiles::default().with("root/main.tf.json", "{\n  \"variable\": ]\n}"));
+    let (_, faults) =
+        read(&MemoryFiles::default().with("root/main.tf.json", "{\n  \"variable\": ]\n}"));
     assert_eq!(underlined(&faults[0]), "]");
 }
 
 #[test]
 fn committed_variable_files_count() {
     let files = MemoryFiles::default()
-        .with("root/main.tf", "variable \"a\" {}\nvariable \"b\" {}\nvariable \"c\" {}\n")
+        .with(
+            "root/main.tf",
+            "variable \"a\" {}\nvariable \"b\" {}\nvariable \"c\" {}\n",
+        )
         .with("root/terraform.tfvars", "a = 1\n")
         .with("root/x.auto.tfvars.json", "{\"b\": 1}")
         .with("root/other.tfvars", "c = 1\n");
-    assert_eq!(read(&files).0.set_by_tfvars.iter().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        read(&files).0.set_by_tfvars.iter().collect::<Vec<_>>(),
+        ["a", "b"]
+    );
 }
 
 proptest::proptest! {

@@ -26,7 +26,11 @@ fn value(field: &Field<'_>) -> Option<EnvValue> {
     let from = section.required("from").and_then(|from| {
         let name = from.string()?;
         is_variable(&name).then_some(name).or_else(|| {
-            from.fault("no name of a variable", format!("`{}` takes its value from no legal name", field.name), None);
+            from.fault(
+                "no name of a variable",
+                format!("`{}` takes its value from no legal name", field.name),
+                None,
+            );
             None
         })
     });
@@ -36,17 +40,25 @@ fn value(field: &Field<'_>) -> Option<EnvValue> {
 
 /// Returns whether a text can be the name of an environment's variable.
 pub(crate) fn is_variable(name: &str) -> bool {
-    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty()
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
 }
 
 fn legal_name(field: &Field<'_>) -> bool {
     let name = field.name.as_str();
     let fault = |label: &str, message: String, help: Option<String>| {
-        field.doc().fault(field.key_span.clone(), label, message, help);
+        field
+            .doc()
+            .fault(field.key_span.clone(), label, message, help);
         false
     };
     if !is_variable(name) {
-        return fault("no legal name", format!("`{name}` can't be the name of a variable"), None);
+        return fault(
+            "no legal name",
+            format!("`{name}` can't be the name of a variable"),
+            None,
+        );
     }
     // Credentials of registries; they steer nothing.
     if !name.starts_with("TF_") || name.starts_with("TF_TOKEN_") {
@@ -57,21 +69,33 @@ fn legal_name(field: &Field<'_>) -> bool {
             "OpenTofu's trace holds values that are to stay secret, so no step gets it".to_owned()
         }
         "TF_CLI_CONFIG_FILE" | "TF_PLUGIN_CACHE_DIR" => {
-            "name a configuration with `[tools] tofu = { cli_config = \"FILE\" }` in rebuild.toml".to_owned()
+            "name a configuration with `[tools] tofu = { cli_config = \"FILE\" }` in rebuild.toml"
+                .to_owned()
         }
         "TF_ENCRYPTION" => "use `[encryption]` of the target".to_owned(),
         "TF_CLI_ARGS" => "use `parallelism`, `destroy_refresh` or `timeout` of a step".to_owned(),
-        "TF_WORKSPACE" => "there is one state for each step and target; another place is another target".to_owned(),
+        "TF_WORKSPACE" => {
+            "there is one state for each step and target; another place is another target"
+                .to_owned()
+        }
         _ => match name.strip_prefix("TF_VAR_") {
             Some(variable) => {
-                format!("write `{variable} = …` in `[values]` of the target, or in `vars` of the step")
+                format!(
+                    "write `{variable} = …` in `[values]` of the target, or in `vars` of the step"
+                )
             }
             None if name.starts_with("TF_CLI_ARGS_") => {
                 "use `parallelism`, `destroy_refresh` or `timeout` of a step".to_owned()
             }
-            None if name.starts_with("TF_HTTP_") => "the state backend is the target's store".to_owned(),
+            None if name.starts_with("TF_HTTP_") => {
+                "the state backend is the target's store".to_owned()
+            }
             None => "take it out: it is set for each call".to_owned(),
         },
     };
-    fault("steers OpenTofu", format!("`{name}` would steer OpenTofu behind the back of a run"), Some(help))
+    fault(
+        "steers OpenTofu",
+        format!("`{name}` would steer OpenTofu behind the back of a run"),
+        Some(help),
+    )
 }

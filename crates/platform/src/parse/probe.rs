@@ -19,7 +19,10 @@ const RECORDS: [&str; 8] = ["A", "AAAA", "CNAME", "TXT", "MX", "NS", "SRV", "PTR
 /// Reads the checks of a phase, whose steps are all declared by now.
 pub(crate) fn checks(phase: &Section<'_>, context: &mut Context<'_>) -> Vec<CheckDef> {
     let mut names = BTreeSet::new();
-    let items = phase.field("check").and_then(|field| field.items()).unwrap_or_default();
+    let items = phase
+        .field("check")
+        .and_then(|field| field.items())
+        .unwrap_or_default();
     let sees = Sees::UpToHere(context.parsed.declared.len());
     items
         .iter()
@@ -31,7 +34,11 @@ pub(crate) fn checks(phase: &Section<'_>, context: &mut Context<'_>) -> Vec<Chec
             let every = section.field("every").and_then(|field| {
                 let every = field.duration()?;
                 if every.is_zero() {
-                    field.fault("no time at all", "`every` must be longer than nothing", None);
+                    field.fault(
+                        "no time at all",
+                        "`every` must be longer than nothing",
+                        None,
+                    );
                 }
                 (!every.is_zero()).then_some(every)
             });
@@ -53,27 +60,39 @@ fn name(
     names: &mut BTreeSet<String>,
 ) -> (Option<String>, std::ops::Range<usize>) {
     let field = section.required("name");
-    let span = field.as_ref().map_or_else(|| section.span.clone(), Field::value_span);
+    let span = field
+        .as_ref()
+        .map_or_else(|| section.span.clone(), Field::value_span);
     let name = field.and_then(|field| name_of(&field, &format!("the name of a {what}")));
     if let Some(name) = &name {
         section.what = format!("{what} `{name}`");
         if !names.insert(name.clone()) {
-            section.doc.fault(span.clone(), "a second time", format!("{what} `{name}` is there twice"), None);
+            section.doc.fault(
+                span.clone(),
+                "a second time",
+                format!("{what} `{name}` is there twice"),
+                None,
+            );
         }
     }
     (name, span)
 }
 
 fn check_kind(section: &Section<'_>, context: &mut Context<'_>, sees: &Sees) -> Option<CheckKind> {
-    let fields: Vec<(&'static str, Field<'_>)> =
-        KINDS.iter().filter_map(|kind| Some((*kind, section.field(kind)?))).collect();
+    let fields: Vec<(&'static str, Field<'_>)> = KINDS
+        .iter()
+        .filter_map(|kind| Some((*kind, section.field(kind)?)))
+        .collect();
     let env_field = section.field("env");
     let [(kind, field)] = fields.as_slice() else {
         match fields.get(1) {
             Some((second, field)) => section.doc.fault(
                 field.key_span.clone(),
                 "a second kind",
-                format!("{} is two things at once: `{}` and `{second}`", section.what, fields[0].0),
+                format!(
+                    "{} is two things at once: `{}` and `{second}`",
+                    section.what, fields[0].0
+                ),
                 Some("make two checks of it".to_owned()),
             ),
             None => section.doc.fault(
@@ -95,8 +114,10 @@ fn check_kind(section: &Section<'_>, context: &mut Context<'_>, sees: &Sees) -> 
             argv.map(|argv| CheckKind::Exec { argv, env })
         }
     };
-    if let (Some(env), Some(CheckKind::Http { .. } | CheckKind::Tcp { .. } | CheckKind::Dns { .. })) =
-        (&env_field, &kind)
+    if let (
+        Some(env),
+        Some(CheckKind::Http { .. } | CheckKind::Tcp { .. } | CheckKind::Dns { .. }),
+    ) = (&env_field, &kind)
     {
         section.doc.fault(
             env.key_span.clone(),
@@ -119,8 +140,16 @@ fn record(context: &mut Context<'_>, kind: &CheckKind, place: UsePlace, sees: &S
         CheckKind::Exec { argv, env } => (env_exprs(env), argv.clone()),
         kind => (Vec::new(), kind.exprs().into_iter().cloned().collect()),
     };
-    context.parsed.uses.push(Use { exprs, sees: sees.clone(), place });
-    context.parsed.uses.push(Use { exprs: env, sees: sees.clone(), place: UsePlace::Private });
+    context.parsed.uses.push(Use {
+        exprs,
+        sees: sees.clone(),
+        place,
+    });
+    context.parsed.uses.push(Use {
+        exprs: env,
+        sees: sees.clone(),
+        place: UsePlace::Private,
+    });
 }
 
 fn env_exprs(env: &std::collections::BTreeMap<String, EnvValue>) -> Vec<Expr> {
@@ -128,7 +157,10 @@ fn env_exprs(env: &std::collections::BTreeMap<String, EnvValue>) -> Vec<Expr> {
 }
 
 fn env_of(field: Option<&Field<'_>>) -> std::collections::BTreeMap<String, EnvValue> {
-    field.and_then(|field| field.section("`env`")).map(|section| env::variables(&section)).unwrap_or_default()
+    field
+        .and_then(|field| field.section("`env`"))
+        .map(|section| env::variables(&section))
+        .unwrap_or_default()
 }
 
 fn http(field: &Field<'_>) -> Option<CheckKind> {
@@ -139,21 +171,37 @@ fn http(field: &Field<'_>) -> Option<CheckKind> {
             && let Some(crate::expr::Part::Text(start)) = parts.first()
             && !(start.starts_with("http://") || start.starts_with("https://"))
         {
-            field.fault("no http or https", "`url` must begin with `http://` or `https://`", None);
+            field.fault(
+                "no http or https",
+                "`url` must begin with `http://` or `https://`",
+                None,
+            );
             return None;
         }
         Some(url)
     });
-    let status = section.field("status").and_then(|field| field.integer(100..=599));
-    let body_contains = section.field("body_contains").and_then(|field| field.text_expr());
+    let status = section
+        .field("status")
+        .and_then(|field| field.integer(100..=599));
+    let body_contains = section
+        .field("body_contains")
+        .and_then(|field| field.text_expr());
     section.finish();
-    let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
-    Some(CheckKind::Http { url: url?, status, body_contains })
+    let status = status
+        .and_then(|status| u16::try_from(status).ok())
+        .unwrap_or(200);
+    Some(CheckKind::Http {
+        url: url?,
+        status,
+        body_contains,
+    })
 }
 
 fn tcp(field: &Field<'_>) -> Option<CheckKind> {
     let section = field.section("`tcp`")?;
-    let address = section.required("address").and_then(|field| field.text_expr());
+    let address = section
+        .required("address")
+        .and_then(|field| field.text_expr());
     section.finish();
     Some(CheckKind::Tcp { address: address? })
 }
@@ -176,22 +224,34 @@ fn dns(field: &Field<'_>) -> Option<CheckKind> {
             Some(upper)
         }),
     };
-    let expect = section.field("expect").map_or_else(|| Some(Vec::new()), |field| field.argv());
+    let expect = section
+        .field("expect")
+        .map_or_else(|| Some(Vec::new()), |field| field.argv());
     let server = section.field("server").and_then(|field| field.text_expr());
     section.finish();
-    Some(CheckKind::Dns { name: name?, record: record?, expect: expect?, server })
+    Some(CheckKind::Dns {
+        name: name?,
+        record: record?,
+        expect: expect?,
+        server,
+    })
 }
 
 /// Reads the residue probes of a phase.
 pub(crate) fn residues(phase: &Section<'_>, context: &mut Context<'_>) -> Vec<ResidueDef> {
     let mut names = BTreeSet::new();
-    let items = phase.field("residue").and_then(|field| field.items()).unwrap_or_default();
+    let items = phase
+        .field("residue")
+        .and_then(|field| field.items())
+        .unwrap_or_default();
     items
         .iter()
         .filter_map(|item| {
             let mut section = item.section("a residue probe")?;
             let (name, span) = name(&mut section, "residue probe", &mut names);
-            let argv = section.required("exec").and_then(|field| program(&field, context));
+            let argv = section
+                .required("exec")
+                .and_then(|field| program(&field, context));
             let env = env_of(section.field("env").as_ref());
             let within = section.duration("within").unwrap_or_default();
             section.finish();
@@ -201,8 +261,18 @@ pub(crate) fn residues(phase: &Section<'_>, context: &mut Context<'_>) -> Vec<Re
                 sees: sees.clone(),
                 place: UsePlace::Argv,
             });
-            context.parsed.uses.push(Use { exprs: env_exprs(&env), sees, place: UsePlace::Private });
-            Some(ResidueDef { name: name?, argv: argv?, env, within, span })
+            context.parsed.uses.push(Use {
+                exprs: env_exprs(&env),
+                sees,
+                place: UsePlace::Private,
+            });
+            Some(ResidueDef {
+                name: name?,
+                argv: argv?,
+                env,
+                within,
+                span,
+            })
         })
         .collect()
 }
@@ -216,22 +286,48 @@ pub(crate) fn program(field: &Field<'_>, context: &Context<'_>) -> Option<Vec<Ex
     };
     if let Expr::Text(parts) = first
         && let [crate::expr::Part::Text(program)] = parts.as_slice()
-        && let Some(relative) = program.strip_prefix("./").or_else(|| program.starts_with("../").then_some(program.as_str()))
+        && let Some(relative) = program
+            .strip_prefix("./")
+            .or_else(|| program.starts_with("../").then_some(program.as_str()))
     {
-        let span = field.items().and_then(|items| items.first().map(Field::value_span));
+        let span = field
+            .items()
+            .and_then(|items| items.first().map(Field::value_span));
         let fault = |label: &str, message: String, help: Option<String>| {
-            field.doc().fault(span.clone().unwrap_or_else(|| field.value_span()), label, message, help);
+            field.doc().fault(
+                span.clone().unwrap_or_else(|| field.value_span()),
+                label,
+                message,
+                help,
+            );
         };
         match crate::files::join("", relative).map(|path| context.files.read(&path)) {
             Some(Ok(Some(_))) => {}
             Some(Ok(None)) => {
                 let (directory, name) = relative.rsplit_once('/').unwrap_or(("", relative));
-                let entries = context.files.entries(directory).ok().flatten().unwrap_or_default();
-                let others = entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
-                let help = crate::near::near(name, others).map(|right| format!("did you mean `{right}`?"));
-                fault("no such file", format!("the platform has no file `{relative}`"), help);
+                let entries = context
+                    .files
+                    .entries(directory)
+                    .ok()
+                    .flatten()
+                    .unwrap_or_default();
+                let others = entries
+                    .iter()
+                    .filter(|entry| !entry.is_dir)
+                    .map(|entry| entry.name.as_str());
+                let help =
+                    crate::near::near(name, others).map(|right| format!("did you mean `{right}`?"));
+                fault(
+                    "no such file",
+                    format!("the platform has no file `{relative}`"),
+                    help,
+                );
             }
-            _ => fault("outside of the platform", format!("`{program}` leads out of the platform directory"), None),
+            _ => fault(
+                "outside of the platform",
+                format!("`{program}` leads out of the platform directory"),
+                None,
+            ),
         }
     }
     Some(argv)

@@ -17,10 +17,16 @@ const KINDS: [&str; 6] = ["tofu", "exec", "nodes", "ssh", "ansible", "talos"];
 
 /// Reads the steps of a phase.
 pub(crate) fn steps(phase: &Section<'_>, id: &PhaseId, context: &mut Context<'_>) -> Vec<StepDef> {
-    let Some(field) = phase.required("step") else { return Vec::new() };
+    let Some(field) = phase.required("step") else {
+        return Vec::new();
+    };
     let items = field.items().unwrap_or_default();
     if items.is_empty() {
-        field.fault("nothing in it", format!("{} has no steps", phase.what), None);
+        field.fault(
+            "nothing in it",
+            format!("{} has no steps", phase.what),
+            None,
+        );
     }
     items
         .iter()
@@ -32,14 +38,23 @@ pub(crate) fn steps(phase: &Section<'_>, id: &PhaseId, context: &mut Context<'_>
         .collect()
 }
 
-fn step(section: &mut Section<'_>, phase: &PhaseId, index: usize, context: &mut Context<'_>) -> Option<StepDef> {
+fn step(
+    section: &mut Section<'_>,
+    phase: &PhaseId,
+    index: usize,
+    context: &mut Context<'_>,
+) -> Option<StepDef> {
     let position = context.parsed.declared.len();
     let name_field = section.required("name");
     let name = name_field.as_ref().and_then(|field| {
         let text = field.string()?;
-        StepName::new(text).map_err(|error| field.fault("no legal name", error.to_string(), None)).ok()
+        StepName::new(text)
+            .map_err(|error| field.fault("no legal name", error.to_string(), None))
+            .ok()
     });
-    let span = name_field.as_ref().map_or_else(|| section.span.clone(), Field::value_span);
+    let span = name_field
+        .as_ref()
+        .map_or_else(|| section.span.clone(), Field::value_span);
     let named = name.is_some();
     // A step without a legal name is read all the same, for the faults further down.
     let name = name.or_else(|| StepName::new(format!("step-{}", index + 1)).ok())?;
@@ -47,19 +62,34 @@ fn step(section: &mut Section<'_>, phase: &PhaseId, index: usize, context: &mut 
     if named {
         section.what = format!("step `{id}`");
         if context.parsed.declared.iter().any(|step| step.id == id) {
-            section.doc.fault(span.clone(), "a second time", format!("step `{id}` is there twice"), None);
+            section.doc.fault(
+                span.clone(),
+                "a second time",
+                format!("step `{id}` is there twice"),
+                None,
+            );
         }
     }
 
-    let env = section.section("env", "`env`").map(|section| env::variables(&section)).unwrap_or_default();
+    let env = section
+        .section("env", "`env`")
+        .map(|section| env::variables(&section))
+        .unwrap_or_default();
     let stdin = section.field("stdin");
     let (kind, outputs) = kind(section, &id, position, stdin, context);
-    context.parsed.declared.push(DeclaredStep { id: id.clone(), outputs });
+    context.parsed.declared.push(DeclaredStep {
+        id: id.clone(),
+        outputs,
+    });
     let is_tofu = section.field("tofu").is_some();
     context.parsed.uses.push(Use {
         exprs: env.values().filter_map(EnvValue::expr).cloned().collect(),
         sees: Sees::Before(position),
-        place: if is_tofu { UsePlace::TofuEnv } else { UsePlace::Private },
+        place: if is_tofu {
+            UsePlace::TofuEnv
+        } else {
+            UsePlace::Private
+        },
     });
 
     let after = section
@@ -69,20 +99,38 @@ fn step(section: &mut Section<'_>, phase: &PhaseId, index: usize, context: &mut 
         .iter()
         .filter_map(|item| mention(item, "after", &id, position, context))
         .collect();
-    let contained_in =
-        section.field("contained_in").and_then(|field| mention(&field, "contained_in", &id, position, context));
-    let moved_from = section.field("moved_from").and_then(|field| mention(&field, "moved_from", &id, position, context));
-    let ignore_drift = section.field("ignore_drift").map(|field| ignore_drift(&field)).unwrap_or_default();
+    let contained_in = section
+        .field("contained_in")
+        .and_then(|field| mention(&field, "contained_in", &id, position, context));
+    let moved_from = section
+        .field("moved_from")
+        .and_then(|field| mention(&field, "moved_from", &id, position, context));
+    let ignore_drift = section
+        .field("ignore_drift")
+        .map(|field| ignore_drift(&field))
+        .unwrap_or_default();
     let timeout = section.field("timeout").and_then(|field| {
         let timeout = field.duration()?;
         if timeout.is_zero() {
-            field.fault("no time at all", "`timeout` must be longer than nothing", None);
+            field.fault(
+                "no time at all",
+                "`timeout` must be longer than nothing",
+                None,
+            );
         }
         (!timeout.is_zero()).then_some(timeout)
     });
-    let parallelism = section.field("parallelism").and_then(|field| field.integer(1..=1024));
+    let parallelism = section
+        .field("parallelism")
+        .and_then(|field| field.integer(1..=1024));
     let destroy_refresh = section.boolean("destroy_refresh").unwrap_or(true);
-    for key in ["vars", "parallelism", "destroy_refresh", "ignore_drift", "moved_from"] {
+    for key in [
+        "vars",
+        "parallelism",
+        "destroy_refresh",
+        "ignore_drift",
+        "moved_from",
+    ] {
         if let (Some(field), Some(StepKind::Exec(_))) = (section.field(key), &kind) {
             section.doc.fault(
                 field.key_span,
@@ -112,7 +160,10 @@ fn step(section: &mut Section<'_>, phase: &PhaseId, index: usize, context: &mut 
 
 fn digest(section: &Section<'_>) -> String {
     let bytes = section.canonical().to_string();
-    Sha256::digest(bytes.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn kind(
@@ -122,8 +173,10 @@ fn kind(
     stdin: Option<Field<'_>>,
     context: &mut Context<'_>,
 ) -> (Option<StepKind>, Outputs) {
-    let fields: Vec<(&'static str, Field<'_>)> =
-        KINDS.iter().filter_map(|kind| Some((*kind, section.field(kind)?))).collect();
+    let fields: Vec<(&'static str, Field<'_>)> = KINDS
+        .iter()
+        .filter_map(|kind| Some((*kind, section.field(kind)?)))
+        .collect();
     let [(kind, field)] = fields.as_slice() else {
         match fields.get(1) {
             Some((second, field)) => section.doc.fault(
@@ -142,7 +195,12 @@ fn kind(
         return (None, Outputs::Unknown);
     };
     if let (Some(stdin), true) = (&stdin, *kind != "exec") {
-        section.doc.fault(stdin.key_span.clone(), "nothing reads it", format!("a `{kind}` step has no `stdin`"), None);
+        section.doc.fault(
+            stdin.key_span.clone(),
+            "nothing reads it",
+            format!("a `{kind}` step has no `stdin`"),
+            None,
+        );
     }
     match *kind {
         "tofu" => tofu(section, field, id, position, context),
@@ -178,7 +236,9 @@ fn tofu(
         sees: Sees::Before(position),
         place: UsePlace::TofuVars,
     });
-    let Some(text) = field.string() else { return (None, Outputs::Unknown) };
+    let Some(text) = field.string() else {
+        return (None, Outputs::Unknown);
+    };
     let Some(root) = join("", &text) else {
         field.fault(
             "outside of the platform",
@@ -203,26 +263,55 @@ fn tofu(
             );
         } else {
             let (parent, name) = root.rsplit_once('/').unwrap_or(("", &root));
-            let entries = context.files.entries(parent).ok().flatten().unwrap_or_default();
-            let others = entries.iter().filter(|entry| entry.is_dir).map(|entry| entry.name.as_str());
+            let entries = context
+                .files
+                .entries(parent)
+                .ok()
+                .flatten()
+                .unwrap_or_default();
+            let others = entries
+                .iter()
+                .filter(|entry| entry.is_dir)
+                .map(|entry| entry.name.as_str());
             let help = near(name, others).map(|right| match parent {
                 "" => format!("did you mean `{right}`?"),
                 parent => format!("did you mean `{parent}/{right}`?"),
             });
-            field.fault("no such directory", format!("the platform has no directory `{root}`"), help);
+            field.fault(
+                "no such directory",
+                format!("the platform has no directory `{root}`"),
+                help,
+            );
         }
         return (None, Outputs::Unknown);
     };
-    let outputs = if module.incomplete { Outputs::Unknown } else { Outputs::Of(Arc::clone(&module)) };
-    (Some(StepKind::Tofu(TofuStep { root, inputs: vars.clone(), vars, module })), outputs)
+    let outputs = if module.incomplete {
+        Outputs::Unknown
+    } else {
+        Outputs::Of(Arc::clone(&module))
+    };
+    (
+        Some(StepKind::Tofu(TofuStep {
+            root,
+            inputs: vars.clone(),
+            vars,
+            module,
+        })),
+        outputs,
+    )
 }
 
 fn vars(section: &Section<'_>, id: &StepId, context: &mut Context<'_>) -> BTreeMap<String, Expr> {
-    let Some(vars) = section.section("vars", "`vars`") else { return BTreeMap::new() };
+    let Some(vars) = section.section("vars", "`vars`") else {
+        return BTreeMap::new();
+    };
     vars.fields()
         .into_iter()
         .filter_map(|field| {
-            context.parsed.var_spans.insert((id.clone(), field.name.clone()), field.key_span.clone());
+            context
+                .parsed
+                .var_spans
+                .insert((id.clone(), field.name.clone()), field.key_span.clone());
             Some((field.name.clone(), field.expr()?))
         })
         .collect()
@@ -235,27 +324,54 @@ fn exec(
     context: &mut Context<'_>,
 ) -> Option<StepKind> {
     let section = field.section("`exec`")?;
-    let argv = |key: &'static str| section.required(key).and_then(|field| probe::program(&field, context));
+    let argv = |key: &'static str| {
+        section
+            .required(key)
+            .and_then(|field| probe::program(&field, context))
+    };
     let apply = argv("apply");
     let verify = argv("verify");
     let teardown = section.required("teardown").and_then(|field| {
         let nothing = field.items().is_some_and(|items| items.is_empty());
-        if nothing { Some(Vec::new()) } else { probe::program(&field, context) }
+        if nothing {
+            Some(Vec::new())
+        } else {
+            probe::program(&field, context)
+        }
     });
     let inner = section.field("stdin");
     if let (Some(_), Some(inner)) = (&stdin, &inner) {
-        section.doc.fault(inner.key_span.clone(), "a second time", "`stdin` is there twice", None);
+        section.doc.fault(
+            inner.key_span.clone(),
+            "a second time",
+            "`stdin` is there twice",
+            None,
+        );
     }
     let stdin = stdin.or(inner).and_then(|field| field.text_expr());
     section.finish();
-    let exprs = [&apply, &verify, &teardown].into_iter().flatten().flatten().cloned().collect();
-    context.parsed.uses.push(Use { exprs, sees: Sees::Before(position), place: UsePlace::Argv });
+    let exprs = [&apply, &verify, &teardown]
+        .into_iter()
+        .flatten()
+        .flatten()
+        .cloned()
+        .collect();
+    context.parsed.uses.push(Use {
+        exprs,
+        sees: Sees::Before(position),
+        place: UsePlace::Argv,
+    });
     context.parsed.uses.push(Use {
         exprs: stdin.iter().cloned().collect(),
         sees: Sees::Before(position),
         place: UsePlace::Private,
     });
-    Some(StepKind::Exec(ExecStep { apply: apply?, verify: verify?, teardown: teardown?, stdin }))
+    Some(StepKind::Exec(ExecStep {
+        apply: apply?,
+        verify: verify?,
+        teardown: teardown?,
+        stdin,
+    }))
 }
 
 /// Reads the id of another step: `PHASE.STEP`, or the name of one in the same phase.
@@ -284,7 +400,11 @@ fn mention(
             Some(to)
         }
         Err(error) => {
-            field.fault("no step", error.to_string(), Some("a step is named by `PHASE.STEP`".to_owned()));
+            field.fault(
+                "no step",
+                error.to_string(),
+                Some("a step is named by `PHASE.STEP`".to_owned()),
+            );
             None
         }
     }
@@ -302,7 +422,12 @@ fn ignore_drift(field: &Field<'_>) -> Vec<IgnoreDrift> {
             let reason = section.required("reason").and_then(|field| field.string());
             let until = section.required("until").and_then(|field| field.date());
             section.finish();
-            Some(IgnoreDrift { address: address?, attribute, reason: reason?, until: until? })
+            Some(IgnoreDrift {
+                address: address?,
+                attribute,
+                reason: reason?,
+                until: until?,
+            })
         })
         .collect()
 }

@@ -10,9 +10,11 @@ use serde_json::Value;
 use super::env;
 use crate::expr::Expr;
 use crate::fault::TextFile;
-use crate::model::{EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, StoreDef, Target};
+use crate::model::{
+    EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, StoreDef, Target,
+};
 use crate::reader::{Doc, Field, Section};
-use crate::source::Source;
+use secrets::Source;
 
 /// A target file as it stands, before references are looked at.
 pub(crate) struct ParsedTarget {
@@ -29,15 +31,24 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     let document = doc.parse()?;
     let root = doc.root(&document);
     let protected_field = root.field("protected");
-    let protected = protected_field.as_ref().and_then(Field::boolean).unwrap_or(false);
-    let store = root.section("store", "[store]").map(|section| store(&section)).unwrap_or(StoreDef::Local { dir: None });
+    let protected = protected_field
+        .as_ref()
+        .and_then(Field::boolean)
+        .unwrap_or(false);
+    let store = root
+        .section("store", "[store]")
+        .map(|section| store(&section))
+        .unwrap_or(StoreDef::Local { dir: None });
     let encryption_field = root.field("encryption");
     let encryption = encryption_field.as_ref().and_then(encryption);
     if let (Some(field), true, None) = (&protected_field, protected, &encryption_field) {
         field.fault(
             "needs [encryption]",
             format!("target `{name}` is protected and its states are not encrypted"),
-            Some("add `[encryption]` with `passphrase = { env = \"REBUILD_PASSPHRASE\" }`".to_owned()),
+            Some(
+                "add `[encryption]` with `passphrase = { env = \"REBUILD_PASSPHRASE\" }`"
+                    .to_owned(),
+            ),
         );
     }
     if let Some(section) = root.section("require", "[require]") {
@@ -46,16 +57,38 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     if let Some(field) = root.field("archive") {
         not_yet(&field, "[archive]", "records stay in the target's store");
     }
-    let ssh = root.section("ssh", "[ssh]").and_then(|section| ssh(&section));
-    let envelope = root.section("envelope", "[envelope]").and_then(|section| envelope(&section));
-    let (values, value_spans) = root.section("values", "[values]").map(|section| values(&section)).unwrap_or_default();
-    let (secrets, secret_spans) =
-        root.section("secrets", "[secrets]").map(|section| secrets(&section)).unwrap_or_default();
-    let env = root.section("env", "[env]").map(|section| env::variables(&section)).unwrap_or_default();
+    let ssh = root
+        .section("ssh", "[ssh]")
+        .and_then(|section| ssh(&section));
+    let envelope = root
+        .section("envelope", "[envelope]")
+        .and_then(|section| envelope(&section));
+    let (values, value_spans) = root
+        .section("values", "[values]")
+        .map(|section| values(&section))
+        .unwrap_or_default();
+    let (secrets, secret_spans) = root
+        .section("secrets", "[secrets]")
+        .map(|section| secrets(&section))
+        .unwrap_or_default();
+    let env = root
+        .section("env", "[env]")
+        .map(|section| env::variables(&section))
+        .unwrap_or_default();
     root.finish();
     Some(ParsedTarget {
         file: doc.file.clone(),
-        target: Target { name: name.clone(), protected, store, encryption, values, secrets, env, ssh, envelope },
+        target: Target {
+            name: name.clone(),
+            protected,
+            store,
+            encryption,
+            values,
+            secrets,
+            env,
+            ssh,
+            envelope,
+        },
         value_spans,
         secret_spans,
     })
@@ -76,7 +109,11 @@ fn store(section: &Section<'_>) -> StoreDef {
     kinds.extend(local.clone());
     for kind in ["s3", "gcs", "azure"] {
         if let Some(field) = section.field(kind) {
-            not_yet(&field, &format!("the store `{kind}`"), "the store is a directory of this machine");
+            not_yet(
+                &field,
+                &format!("the store `{kind}`"),
+                "the store is a directory of this machine",
+            );
             kinds.push(field);
         }
     }
@@ -84,51 +121,69 @@ fn store(section: &Section<'_>) -> StoreDef {
         section.doc.fault(
             second.key_span.clone(),
             "a second store",
-            format!("a target has one store, not both `{}` and `{}`", kinds[0].name, second.name),
+            format!(
+                "a target has one store, not both `{}` and `{}`",
+                kinds[0].name, second.name
+            ),
             None,
         );
     }
     section.finish();
-    let dir = local.and_then(|field| field.section("`local`")).and_then(|section| {
-        let dir = section.field("dir").and_then(|field| {
-            let dir = field.string()?;
-            let fixed = dir.starts_with('/') || dir.starts_with("~/");
-            if !fixed {
-                field.fault(
-                    "depends on where it is read",
-                    format!("`dir` must be an absolute path or begin with `~/`, not `{dir}`"),
-                    None,
-                );
-            }
-            fixed.then_some(dir)
+    let dir = local
+        .and_then(|field| field.section("`local`"))
+        .and_then(|section| {
+            let dir = section.field("dir").and_then(|field| {
+                let dir = field.string()?;
+                let fixed = dir.starts_with('/') || dir.starts_with("~/");
+                if !fixed {
+                    field.fault(
+                        "depends on where it is read",
+                        format!("`dir` must be an absolute path or begin with `~/`, not `{dir}`"),
+                        None,
+                    );
+                }
+                fixed.then_some(dir)
+            });
+            section.finish();
+            dir
         });
-        section.finish();
-        dir
-    });
     StoreDef::Local { dir }
 }
 
 fn encryption(field: &Field<'_>) -> Option<EncryptionDef> {
     let section = field.section("[encryption]")?;
-    let passphrase = section.required("passphrase").and_then(|field| source(&field, false));
+    let passphrase = section
+        .required("passphrase")
+        .and_then(|field| source(&field, false));
     let mode = match section.field("mode") {
         None => EncryptionMode::default(),
         Some(field) => match field.string()?.as_str() {
             "external" => EncryptionMode::External,
             "pbkdf2" => EncryptionMode::Pbkdf2,
             other => {
-                field.fault("no such mode", format!("`{other}` is no mode"), Some("modes are `external` and `pbkdf2`".to_owned()));
+                field.fault(
+                    "no such mode",
+                    format!("`{other}` is no mode"),
+                    Some("modes are `external` and `pbkdf2`".to_owned()),
+                );
                 EncryptionMode::default()
             }
         },
     };
     section.finish();
-    Some(EncryptionDef { passphrase: passphrase?, mode })
+    Some(EncryptionDef {
+        passphrase: passphrase?,
+        mode,
+    })
 }
 
 fn require(section: &Section<'_>) {
     if let Some(field) = section.field("drill") {
-        not_yet(&field, "[require] drill", "run the drill by hand before this target");
+        not_yet(
+            &field,
+            "[require] drill",
+            "run the drill by hand before this target",
+        );
         if let Some(drill) = field.section("`drill`") {
             drill.required("target").and_then(|field| field.string());
             drill.required("max_age").and_then(|field| field.duration());
@@ -160,7 +215,11 @@ fn ssh(section: &Section<'_>) -> Option<SshDef> {
             ("trust-first", _) => HostKeys::TrustFirst,
             ("ca", Some(ca)) => HostKeys::Ca(ca),
             ("ca", None) => {
-                field.fault("needs `host_ca`", "`host_keys = \"ca\"` names no authority", Some("add `host_ca = \"ssh-ed25519 …\"`".to_owned()));
+                field.fault(
+                    "needs `host_ca`",
+                    "`host_keys = \"ca\"` names no authority",
+                    Some("add `host_ca = \"ssh-ed25519 …\"`".to_owned()),
+                );
                 HostKeys::Declared
             }
             (other, _) => {
@@ -174,7 +233,10 @@ fn ssh(section: &Section<'_>) -> Option<SshDef> {
         },
     };
     section.finish();
-    Some(SshDef { identity, host_keys })
+    Some(SshDef {
+        identity,
+        host_keys,
+    })
 }
 
 fn envelope(section: &Section<'_>) -> Option<EnvelopeDef> {
@@ -185,14 +247,23 @@ fn envelope(section: &Section<'_>) -> Option<EnvelopeDef> {
         }
         for item in field.items().unwrap_or_default() {
             if item.string().is_some_and(|text| !text.starts_with("age1")) {
-                item.fault("no recipient", "a recipient is a public key that begins with `age1`", None);
+                item.fault(
+                    "no recipient",
+                    "a recipient is a public key that begins with `age1`",
+                    None,
+                );
             }
         }
         Some(recipients)
     });
-    let identity = section.field("identity").and_then(|field| source(&field, false));
+    let identity = section
+        .field("identity")
+        .and_then(|field| source(&field, false));
     section.finish();
-    Some(EnvelopeDef { recipients: recipients?, identity })
+    Some(EnvelopeDef {
+        recipients: recipients?,
+        identity,
+    })
 }
 
 type Named<T> = (BTreeMap<String, T>, BTreeMap<String, Range<usize>>);
@@ -207,7 +278,10 @@ fn values(section: &Section<'_>) -> Named<Value> {
             field.doc().fault(
                 located.span.clone().unwrap_or_else(|| field.value_span()),
                 "a reference",
-                format!("value `{}` refers to something: values are what others refer to", field.name),
+                format!(
+                    "value `{}` refers to something: values are what others refer to",
+                    field.name
+                ),
                 Some("write `$${` for a literal `${`".to_owned()),
             );
         }
@@ -246,7 +320,11 @@ fn secrets(section: &Section<'_>) -> Named<Source> {
 }
 
 fn legal_key(field: &Field<'_>, what: &str) -> bool {
-    let legal = field.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') && !field.name.is_empty();
+    let legal = field
+        .name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        && !field.name.is_empty();
     if !legal {
         field.doc().fault(
             field.key_span.clone(),
@@ -260,30 +338,51 @@ fn legal_key(field: &Field<'_>, what: &str) -> bool {
 
 /// Reads where a secret comes from: exactly one of env, file, command and envelope.
 fn source(field: &Field<'_>, envelope: bool) -> Option<Source> {
-    let kinds: &[&'static str] = if envelope { &["env", "file", "command", "envelope"] } else { &["env", "file", "command"] };
-    let listed = kinds.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+    let kinds: &[&'static str] = if envelope {
+        &["env", "file", "command", "envelope"]
+    } else {
+        &["env", "file", "command"]
+    };
+    let listed = kinds
+        .iter()
+        .map(|kind| format!("`{kind}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
     if !field.is_table() {
         field.fault(
             "no source",
             format!("`{}` must say where it comes from", field.name),
-            Some(format!("write for example `{} = {{ env = \"NAME\" }}`; sources are {listed}", field.name)),
+            Some(format!(
+                "write for example `{} = {{ env = \"NAME\" }}`; sources are {listed}",
+                field.name
+            )),
         );
         return None;
     }
     let section = field.section(&format!("`{}`", field.name))?;
-    let given: Vec<Field<'_>> = kinds.iter().filter_map(|kind| section.field(kind)).collect();
+    let given: Vec<Field<'_>> = kinds
+        .iter()
+        .filter_map(|kind| section.field(kind))
+        .collect();
     section.finish();
     match given.as_slice() {
         [only] => one_source(only),
         [] => {
-            field.fault("no source", format!("`{}` has no source", field.name), Some(format!("sources are {listed}")));
+            field.fault(
+                "no source",
+                format!("`{}` has no source", field.name),
+                Some(format!("sources are {listed}")),
+            );
             None
         }
         [first, second, ..] => {
             field.doc().fault(
                 second.key_span.clone(),
                 "a second source",
-                format!("`{}` has two sources: `{}` and `{}`", field.name, first.name, second.name),
+                format!(
+                    "`{}` has two sources: `{}` and `{}`",
+                    field.name, first.name, second.name
+                ),
                 Some("keep one of them".to_owned()),
             );
             None
@@ -296,7 +395,11 @@ fn one_source(field: &Field<'_>) -> Option<Source> {
         "env" => {
             let name = field.string()?;
             if !env::is_variable(&name) {
-                field.fault("no name of a variable", format!("`{name}` can't be the name of a variable"), None);
+                field.fault(
+                    "no name of a variable",
+                    format!("`{name}` can't be the name of a variable"),
+                    None,
+                );
                 return None;
             }
             Some(Source::Env(name))
@@ -316,5 +419,10 @@ fn one_source(field: &Field<'_>) -> Option<Source> {
 
 /// Returns the values of the target's environment that hold references.
 pub(crate) fn env_exprs(target: &Target) -> Vec<Expr> {
-    target.env.values().filter_map(EnvValue::expr).cloned().collect()
+    target
+        .env
+        .values()
+        .filter_map(EnvValue::expr)
+        .cloned()
+        .collect()
 }
