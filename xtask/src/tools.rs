@@ -135,6 +135,7 @@ fn tofu(into: &Path) -> Result<Tool> {
         "building tofu {TOFU} (about four minutes on two cores, once)"
     ));
     go_build(
+        into,
         "tools/tofu",
         "github.com/opentofu/opentofu/cmd/tofu",
         "-s -w -X github.com/opentofu/opentofu/version.dev=no",
@@ -182,6 +183,7 @@ fn provider_local(into: &Path) -> Result<Tool> {
     if !path.is_file() {
         note(&format!("building the provider local {PROVIDER_LOCAL}"));
         go_build(
+            into,
             "tools/provider-local",
             "github.com/terraform-providers/terraform-provider-local",
             "-s -w",
@@ -209,13 +211,18 @@ fn platform() -> String {
 }
 
 /// Builds a program of a Go module and puts it in its place in one go, so that a cut build leaves nothing.
-fn go_build(module: &str, package: &str, ldflags: &str, to: &Path) -> Result<()> {
+fn go_build(into: &Path, module: &str, package: &str, ldflags: &str, to: &Path) -> Result<()> {
     let why = format!("`{module}` has to be built");
     let go = demand("go", &why, INSTALL_GO)?;
     let directory = to.parent().context("a program has a directory")?;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make `{}`", directory.display()))?;
-    let half = directory.join(format!(".half-built-{}", std::process::id()));
+    // Not beside its place: all that lies in a provider's directory counts into its checksum.
+    let half = tempfile::Builder::new()
+        .prefix("half-built-")
+        .tempdir_in(into)
+        .context("no temporary directory")?;
+    let built = half.path().join("program");
     let mut call = Cmd::new(go)
         .shown_as("go")
         .args([
@@ -226,7 +233,7 @@ fn go_build(module: &str, package: &str, ldflags: &str, to: &Path) -> Result<()>
             ldflags,
             "-o",
         ])
-        .arg(&half)
+        .arg(&built)
         .arg(package)
         .current_dir(&root().join(module))
         .env("CGO_ENABLED", "0");
@@ -236,7 +243,7 @@ fn go_build(module: &str, package: &str, ldflags: &str, to: &Path) -> Result<()>
     }
     call.run()
         .with_context(|| format!("cannot build `{module}`; if Go is too old, {INSTALL_GO}"))?;
-    std::fs::rename(&half, to)
+    std::fs::rename(&built, to)
         .with_context(|| format!("cannot put `{}` in its place", to.display()))
 }
 
