@@ -36,8 +36,6 @@ mod lines;
 mod programs;
 mod real;
 mod spawn;
-#[cfg(test)]
-mod tests;
 pub mod wait;
 
 pub use collected::{CollectError, Collected, collect};

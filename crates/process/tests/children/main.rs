@@ -1,0 +1,71 @@
+//! Tests with real children: this program starts itself as launcher, and as a caller that is killed.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod endings;
+mod launcher;
+mod output;
+mod starts;
+mod support;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Names every test of a module for the runner below.
+#[macro_export]
+macro_rules! tests {
+    ($($name:ident),+ $(,)?) => {
+        pub(crate) const TESTS: &[(&str, fn())] = &[$((stringify!($name), $name as fn())),+];
+    };
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next().unwrap_or_default();
+    if process::launch::is_launcher(&first) {
+        return process::launch::main(args);
+    }
+    if first == support::CALLER {
+        return endings::be_a_caller(args.collect());
+    }
+    run(std::env::args_os().skip(1).collect())
+}
+
+fn run(args: Vec<OsString>) -> ExitCode {
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into())
+        .collect();
+    let only_lists = args.iter().any(|arg| arg == "--list");
+    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let mut n_failed = 0;
+    let mut out = std::io::stdout();
+    for module in [
+        output::TESTS,
+        starts::TESTS,
+        endings::TESTS,
+        launcher::TESTS,
+    ] {
+        for (name, test) in module {
+            if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
+                continue;
+            }
+            if only_lists {
+                writeln!(out, "{name}: test").unwrap();
+                continue;
+            }
+            let begun = std::time::Instant::now();
+            let is_ok = std::panic::catch_unwind(test).is_ok();
+            n_failed += usize::from(!is_ok);
+            let word = if is_ok { "ok" } else { "FAILED" };
+            let seconds = begun.elapsed().as_secs_f32();
+            writeln!(out, "test {name} ... {word} ({seconds:.2} s)").unwrap();
+        }
+    }
+    if n_failed > 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
