@@ -1,0 +1,1 @@
+//! Plans that the real OpenTofu made.
