@@ -4,10 +4,12 @@
 //! stored bundle, and finds everything that is wrong with them before anything runs. Nothing here
 //! runs OpenTofu, fetches a secret or writes into a platform.
 
+mod bundle;
 mod check;
 mod expr;
 mod fault;
 mod files;
+mod init;
 mod load;
 mod model;
 mod module;
@@ -15,11 +17,15 @@ mod near;
 mod parse;
 mod reader;
 
+pub use bundle::{
+    Bundle, BundleError, BundleFile, Git, GitError, GitState, GitView, MAX_BYTES, MAX_FILES, NoGit,
+};
 pub use expr::{Expr, ExprError, Located, Part, Reference, ResolveError, Resolved, Scope, escape};
 pub use fault::{Fault, Faults};
 pub use files::{
     DirFiles, Entry, Files, MemoryFiles, PLATFORM_FILE, ReadError, RootError, find_root, join,
 };
+pub use init::{InitError, init};
 pub use load::{TargetDefinitions, TargetFile, load, load_target, target_names};
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
