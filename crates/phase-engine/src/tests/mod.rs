@@ -1,1 +1,10 @@
 //! The engine against fakes.
+
+mod concurrency;
+mod cuts;
+mod down;
+mod fakes;
+mod pure;
+mod random;
+mod resume;
+mod up;
