@@ -1,0 +1,200 @@
+//! What is read from a plain state without knowing all of it: who wrote it, what it is, what it has.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Why a state can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFactsError {
+    /// It is not JSON, or not of a state's shape.
+    #[error("cannot read the state")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+/// Facts of a plain state. `lineage` and `serial` can be read of an encrypted one as well.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StateFacts {
+    /// The version that wrote it last; empty in an encrypted one.
+    pub terraform_version: String,
+    /// Lineage; may be empty in what a first apply left behind.
+    pub lineage: String,
+    /// Serial.
+    pub serial: u64,
+    /// Whether its content is encrypted: nothing below is known then.
+    pub is_encrypted: bool,
+    /// Source addresses of the providers that managed resources need.
+    pub providers: BTreeSet<String>,
+    /// Addresses of managed resource instances, in order.
+    pub addresses: Vec<String>,
+    /// Addresses of tainted ones.
+    pub tainted: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct RawState {
+    #[serde(default)]
+    terraform_version: String,
+    #[serde(default)]
+    lineage: String,
+    #[serde(default)]
+    serial: u64,
+    #[serde(default)]
+    encrypted_data: Option<Value>,
+    #[serde(default)]
+    resources: Vec<RawResource>,
+}
+
+#[derive(Deserialize)]
+struct RawResource {
+    #[serde(default)]
+    module: String,
+    #[serde(default)]
+    mode: String,
+    #[serde(default, rename = "type")]
+    type_: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    provider: String,
+    #[serde(default)]
+    instances: Vec<RawInstance>,
+}
+
+#[derive(Deserialize)]
+struct RawInstance {
+    #[serde(default)]
+    index_key: Option<Value>,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    deposed: String,
+}
+
+impl StateFacts {
+    /// Reads a state's bytes; unknown fields are let be.
+    ///
+    /// # Errors
+    /// When it is not a state.
+    pub fn read(bytes: &[u8]) -> Result<Self, StateFactsError> {
+        let raw: RawState = serde_json::from_slice(bytes).map_err(StateFactsError::Unreadable)?;
+        let mut facts = Self {
+            terraform_version: raw.terraform_version,
+            lineage: raw.lineage,
+            serial: raw.serial,
+            is_encrypted: raw.encrypted_data.is_some(),
+            ..Self::default()
+        };
+        for resource in raw.resources {
+            if let Some(address) = provider_address(&resource.provider) {
+                facts.providers.insert(address);
+            }
+            if resource.mode != "managed" {
+                continue;
+            }
+            for instance in &resource.instances {
+                let mut address = String::new();
+                if !resource.module.is_empty() {
+                    address.push_str(&format!("{}.", resource.module));
+                }
+                address.push_str(&format!("{}.{}", resource.type_, resource.name));
+                match &instance.index_key {
+                    Some(key @ (Value::String(_) | Value::Number(_))) => {
+                        address.push_str(&format!("[{key}]"))
+                    }
+                    _ => {}
+                }
+                if !instance.deposed.is_empty() {
+                    address.push_str(&format!(" (deposed {})", instance.deposed));
+                }
+                if instance.status == "tainted" {
+                    facts.tainted.push(address.clone());
+                }
+                facts.addresses.push(address);
+            }
+        }
+        Ok(facts)
+    }
+}
+
+/// `module.a.provider["registry.opentofu.org/hashicorp/local"].alias` names one source address;
+/// built-in providers need no package and give none.
+fn provider_address(text: &str) -> Option<String> {
+    let start = text.find("provider[\"")? + "provider[\"".len();
+    let end = start + text[start..].find('"')?;
+    let address = &text[start..end];
+    (!address.starts_with("terraform.io/builtin/")).then(|| address.to_owned())
+}
+
+/// The same plain state with a lineage, where it has none: what a first apply leaves behind can't be
+/// pushed without one.
+///
+/// # Errors
+/// When it is not a state.
+pub fn with_lineage(plain: &[u8], lineage: &str) -> Result<Vec<u8>, StateFactsError> {
+    let mut state: Map<String, Value> =
+        serde_json::from_slice(plain).map_err(StateFactsError::Unreadable)?;
+    let has = state
+        .get("lineage")
+        .and_then(Value::as_str)
+        .is_some_and(|lineage| !lineage.is_empty());
+    if has {
+        return Ok(plain.to_vec());
+    }
+    state.insert("lineage".to_owned(), Value::String(lineage.to_owned()));
+    serde_json::to_vec(&state).map_err(StateFactsError::Unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: &str = r#"{"version":4,"terraform_version":"1.12.6","serial":3,"lineage":"l","outputs":{},
+      "resources":[
+        {"module":"module.a","mode":"managed","type":"x_y","name":"n","provider":"module.a.provider[\"registry.opentofu.org/o/x\"].b",
+         "instances":[{"index_key":"k\"q","status":"tainted","attributes":{}},{"index_key":0},{"deposed":"d1"}]},
+        {"mode":"data","type":"d","name":"n","provider":"provider[\"registry.opentofu.org/o/d\"]","instances":[{}]},
+        {"mode":"managed","type":"terraform_data","name":"t","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{}]}],
+      "future":1}"#;
+
+    #[test]
+    fn facts_are_read_and_unknown_fields_let_be() {
+        let facts = StateFacts::read(STATE.as_bytes()).unwrap();
+        assert_eq!(
+            (facts.lineage.as_str(), facts.serial, facts.is_encrypted),
+            ("l", 3, false)
+        );
+        assert_eq!(
+            facts.addresses,
+            [
+                "module.a.x_y.n[\"k\\\"q\"]",
+                "module.a.x_y.n[0]",
+                "module.a.x_y.n (deposed d1)",
+                "terraform_data.t"
+            ]
+        );
+        assert_eq!(facts.tainted, ["module.a.x_y.n[\"k\\\"q\"]"]);
+        assert_eq!(
+            facts
+                .providers
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+            ["registry.opentofu.org/o/d", "registry.opentofu.org/o/x"]
+        );
+    }
+
+    #[test]
+    fn only_an_empty_lineage_is_set() {
+        let set = with_lineage(br#"{"version":4,"lineage":"","serial":1}"#, "new").unwrap();
+        assert_eq!(
+            String::from_utf8(set).unwrap(),
+            r#"{"version":4,"lineage":"new","serial":1}"#
+        );
+        assert_eq!(
+            with_lineage(STATE.as_bytes(), "new").unwrap(),
+            STATE.as_bytes()
+        );
+    }
+}
