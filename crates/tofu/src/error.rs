@@ -80,7 +80,7 @@ pub struct RunError {
     /// `plan`, `apply`, …
     pub command: &'static str,
     /// Why.
-    pub cause: Cause,
+    pub cause: Box<Cause>,
     /// Everything that was heard until then.
     pub outcome: Box<Outcome>,
     /// The masked transcript, when there is one.
@@ -92,7 +92,7 @@ impl RunError {
         Self {
             step: step.clone(),
             command,
-            cause: cause.into(),
+            cause: Box::new(cause.into()),
             outcome: Box::default(),
             transcript: None,
         }
@@ -142,13 +142,13 @@ impl RunError {
     /// Whether it was interrupted or killed because the caller wanted it.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        matches!(self.cause, Cause::Interrupted)
+        matches!(*self.cause, Cause::Interrupted)
     }
 
     /// What kind of `init` failure it is, if it is one.
     #[must_use]
     pub fn init_failure(&self) -> Option<&InitFailure> {
-        match &self.cause {
+        match &*self.cause {
             Cause::Init(failure) => Some(failure),
             _ => None,
         }
@@ -160,7 +160,7 @@ impl fmt::Display for RunError {
     /// tail where there is none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`tofu {}` of step `{}` failed", self.command, self.step)?;
-        match &self.cause {
+        match &*self.cause {
             Cause::Ended(exit) => write!(f, " with {exit}")?,
             Cause::Interrupted => f.write_str(": it was interrupted")?,
             Cause::Init(InitFailure::LockFile { surplus, missing }) => {
@@ -206,6 +206,6 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // The cause's own words are in the message already; what is beneath them is not.
-        std::error::Error::source(&self.cause)
+        std::error::Error::source(&*self.cause)
     }
 }

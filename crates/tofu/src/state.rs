@@ -99,11 +99,8 @@ impl StateFacts {
                     address.push_str(&format!("{}.", resource.module));
                 }
                 address.push_str(&format!("{}.{}", resource.type_, resource.name));
-                match &instance.index_key {
-                    Some(key @ (Value::String(_) | Value::Number(_))) => {
-                        address.push_str(&format!("[{key}]"))
-                    }
-                    _ => {}
+                if let Some(key @ (Value::String(_) | Value::Number(_))) = &instance.index_key {
+                    address.push_str(&format!("[{key}]"));
                 }
                 if !instance.deposed.is_empty() {
                     address.push_str(&format!(" (deposed {})", instance.deposed));

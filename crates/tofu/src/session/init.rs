@@ -212,7 +212,7 @@ impl Session {
                 Ok(ran) => return Ok(ran.outcome),
                 Err(error) => error,
             };
-            if !matches!(error.cause, Cause::Ended(_)) {
+            if !matches!(*error.cause, Cause::Ended(_)) {
                 return Err(error);
             }
             if offline {
@@ -229,7 +229,7 @@ impl Session {
                 self.place_lock_file(lock)?;
                 continue;
             }
-            error.cause = Cause::Init(failure);
+            *error.cause = Cause::Init(failure);
             return Err(error);
         }
     }
