@@ -137,10 +137,10 @@ pub fn lists_are_sorted_and_whole(store: Arc<dyn Store>) {
     assert_eq!(listed("state/"), all[2..4]);
 }
 
-/// A value of 20 MiB is kept and read back.
+/// A value of 6 MiB is kept and read back.
 pub fn big_values_are_kept(store: Arc<dyn Store>) {
     let key = key("bundle/big");
-    let body: Vec<u8> = (0..20 * 1024 * 1024_u32)
+    let body: Vec<u8> = (0..6 * 1024 * 1024_u32)
         .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();
     let tag = store.put_if_absent(&key, &body).expect("the key is absent");

@@ -4,6 +4,7 @@ use crate::{Key, ReadError, Store, Tag, Versioned, WriteError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 /// What is asked of a [`MemoryStore`], as its hook sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,13 +59,15 @@ struct Inner {
     values: BTreeMap<Key, Vec<u8>>,
     n_operations: usize,
     n_writes: usize,
-    hook: Option<Hook>,
+    /// The thread in which the hook runs just now.
+    in_hook: Option<ThreadId>,
 }
 
 /// A [`Store`] in memory.
 #[derive(Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
+    hook: Mutex<Option<Hook>>,
 }
 
 impl fmt::Debug for MemoryStore {
@@ -82,14 +85,14 @@ impl MemoryStore {
     /// Asks `hook` about every operation before it is done.
     ///
     /// The hook may itself use the store, to change a value between two steps of the code under
-    /// test; its own operations are not asked about.
+    /// test; its own operations are not asked about. It must not set another hook.
     pub fn on_operation(&self, hook: impl FnMut(&Operation) -> Fault + Send + 'static) {
-        self.locked().hook = Some(Box::new(hook));
+        *self.hook() = Some(Box::new(hook));
     }
 
     /// Takes every fault away.
     pub fn heal(&self) {
-        self.locked().hook = None;
+        *self.hook() = None;
     }
 
     /// Gives the `nth` write from now (1 is the next) a fault, and only that one.
@@ -126,12 +129,22 @@ impl MemoryStore {
         self.locked().values.remove(key);
     }
 
+    fn hook(&self) -> MutexGuard<'_, Option<Hook>> {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn asked(&self, kind: OperationKind, key: &str) -> Fault {
-        let (operation, hook) = {
+        let this = std::thread::current().id();
+        if self.locked().in_hook == Some(this) {
+            return Fault::None;
+        }
+        // Held while the hook runs, so that no operation of another thread slips past it.
+        let mut hook = self.hook();
+        let operation = {
             let mut inner = self.locked();
             let operation = Operation {
                 kind,
@@ -141,14 +154,11 @@ impl MemoryStore {
             };
             inner.n_operations += 1;
             inner.n_writes += usize::from(kind.writes());
-            (operation, inner.hook.take())
+            inner.in_hook = Some(this);
+            operation
         };
-        let Some(mut hook) = hook else {
-            return Fault::None;
-        };
-        let fault = hook(&operation);
-        // A hook that was set meanwhile, by the hook itself, stays.
-        self.locked().hook.get_or_insert(hook);
+        let fault = hook.as_mut().map_or(Fault::None, |hook| hook(&operation));
+        self.locked().in_hook = None;
         fault
     }
 

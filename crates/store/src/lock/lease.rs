@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The shortest pause between two renewals, however short the lease.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+
 /// What is known of a lock that this process took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
@@ -113,7 +116,7 @@ impl Lease {
         loop {
             state = self
                 .wake
-                .wait_timeout_while(state, pause, |state| !state.stop)
+                .wait_timeout_while(state, pause.max(MIN_PAUSE), |state| !state.stop)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             if state.stop {
