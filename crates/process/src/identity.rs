@@ -1,7 +1,6 @@
 //! Who a process is: a pid means nothing without its machine, its boot and its start.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -256,6 +255,9 @@ pub(crate) struct Stat {
 #[cfg(target_os = "linux")]
 pub(crate) mod system {
     //! Linux: everything is in `/proc`.
+
+    use std::fs::File;
+    use std::io::Read;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use serde_json::Value;
 
 use crate::secret::Secret;
@@ -165,6 +165,8 @@ impl Masker {
         if known.searcher.is_none() {
             let built = AhoCorasick::builder()
                 .match_kind(MatchKind::Standard)
+                // Left to itself it makes a DFA of few patterns, which takes more memory.
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(&known.forms)
                 .expect("as many forms as fit into memory fit into a searcher");
             known.searcher = Some(Arc::new(built));

@@ -340,6 +340,7 @@ pub(crate) fn is_memory(_: &Path) -> bool {
     false
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 #[path = "memory_tests.rs"]
 mod tests;
