@@ -25,7 +25,7 @@ pub const EXIT_NOT_RUN: u8 = 126;
 /// Why the launcher did not become the program.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The arguments are not those of [`arguments`].
+    /// The arguments are not those that the module names.
     #[error("bad launcher arguments: {what}")]
     Usage {
         /// What is wrong.
