@@ -1,6 +1,6 @@
 //! What only shows when both files and the root modules are seen together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fault::{Fault, TextFile};
 use crate::model::{StepDef, StepKind};
 use crate::module::RootModule;
 use crate::near::{hint, near};
-use crate::parse::target::{ParsedTarget, env_exprs};
+use crate::parse::target::{ParsedTarget, env_exprs, is_legal_key};
 use crate::parse::{Outputs, Parsed, Sees, Use, UsePlace};
 use crate::reader::Report;
 use secrets::Source;
@@ -57,14 +57,18 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
     inputs(parsed, target, &mut read, report);
     if let Some(target) = target {
         left_over(parsed, target, &read, report);
-        if let (Some((file, span, what)), None) = (tofu_secret, &target.target.encryption) {
+        if let (Some((file, span, what)), false) = (tofu_secret, target.has_encryption) {
             let name = &target.target.name;
             report.push(
-                file.fault(span, "reaches OpenTofu", format!("{what} would stand in a state of target `{name}` that is not encrypted"))
-                    .help(format!(
-                        "add `[encryption]` with `passphrase = {{ env = \"REBUILD_PASSPHRASE\" }}` to {}",
-                        target.file.path
-                    )),
+                file.fault(
+                    span,
+                    "reaches OpenTofu",
+                    format!("{what} reaches OpenTofu, and the states of target `{name}` are not encrypted"),
+                )
+                .help(format!(
+                    "add `[encryption]` with `passphrase = {{ env = \"REBUILD_PASSPHRASE\" }}` to {}",
+                    target.file.path
+                )),
             );
         }
     }
@@ -122,7 +126,9 @@ impl Checker<'_> {
         path: &[String],
         fault: &dyn Fn(&str, String) -> Fault,
     ) {
-        let Some(target) = self.target else { return };
+        let Some(target) = self.target.filter(|target| target.has_values) else {
+            return;
+        };
         let reference = &located.reference;
         match target.target.values.get(name) {
             Some(value) => {
@@ -155,7 +161,9 @@ impl Checker<'_> {
     }
 
     fn secret(&self, name: &str, fault: &dyn Fn(&str, String) -> Fault) {
-        let Some(target) = self.target else { return };
+        let Some(target) = self.target.filter(|target| target.has_secrets) else {
+            return;
+        };
         match target.target.secrets.get(name) {
             Some(Source::Envelope(_)) => self.report.push(
                 fault(
@@ -203,6 +211,10 @@ impl Checker<'_> {
             }
         };
         let Some(position) = self.parsed.declared.iter().position(|step| step.id == *id) else {
+            if self.parsed.has_unnamed {
+                // It may be the one whose own name is at fault.
+                return None;
+            }
             self.report.push(
                 fault("no such step", format!("there is no step `{id}`"))
                     .maybe_help(near_step(self.parsed, id)),
@@ -234,7 +246,7 @@ impl Checker<'_> {
             Outputs::Of(module) => match module.outputs.get(output) {
                 Some(found) => found
                     .sensitive
-                    .then(|| format!("output `{output}` of step `{id}`, which is sensitive,")),
+                    .then(|| format!("sensitive output `{output}` of step `{id}`")),
                 None => {
                     let message = format!("step `{id}` has no output `{output}`");
                     let help = hint(output, "outputs", module.outputs.keys().map(String::as_str));
@@ -292,6 +304,7 @@ fn mentions(parsed: &Parsed, report: &Report) {
             continue;
         }
         match found {
+            None if parsed.has_unnamed => {}
             None => report.push(
                 fault(
                     "no such step",
@@ -325,6 +338,7 @@ fn inputs(
     report: &Report,
 ) {
     let (file, spans) = (parsed.file.clone(), std::mem::take(&mut parsed.var_spans));
+    let vars_unknown = std::mem::take(&mut parsed.vars_unknown);
     for step in parsed
         .platform
         .phases
@@ -353,19 +367,25 @@ fn inputs(
             read.extend(tofu.vars.keys().cloned());
             continue;
         }
-        let mut misspelt = BTreeMap::new();
-        for name in tofu
-            .vars
+        let mut given: BTreeSet<&str> = tofu.inputs.keys().map(String::as_str).collect();
+        // A value with a fault of its own is given all the same.
+        let named = spans
             .keys()
-            .filter(|name| !module.variables.contains_key(*name))
-        {
+            .filter(|(step, _)| step == id)
+            .map(|(_, name)| name.as_str());
+        given.extend(named);
+        for name in given.clone() {
+            if module.variables.contains_key(name) {
+                continue;
+            }
             let unset = module
                 .variables
                 .keys()
-                .filter(|known| !tofu.vars.contains_key(*known));
-            let right = near(name, unset.map(String::as_str));
+                .map(String::as_str)
+                .filter(|known| !given.contains(known));
+            let right = near(name, unset);
             let span = spans
-                .get(&(id.clone(), name.clone()))
+                .get(&(id.clone(), name.to_owned()))
                 .cloned()
                 .unwrap_or(0..0);
             let message = format!("root module `{}` has no variable `{name}`", module.path);
@@ -384,9 +404,12 @@ fn inputs(
                 file.fault(span, "no such variable", message)
                     .maybe_help(help),
             );
-            misspelt.extend(right.map(|right| (right.to_owned(), name.clone())));
+            given.extend(right);
         }
-        unset(id, &module, &tofu.inputs, &misspelt, target, report);
+        given.extend(module.set_by_tfvars.iter().map(String::as_str));
+        if !vars_unknown.contains(id) {
+            unset(id, &module, &given, target, report);
+        }
     }
 }
 
@@ -394,18 +417,16 @@ fn inputs(
 fn unset(
     id: &StepId,
     module: &RootModule,
-    inputs: &BTreeMap<String, Expr>,
-    misspelt: &BTreeMap<String, String>,
+    given: &BTreeSet<&str>,
     target: Option<&ParsedTarget>,
     report: &Report,
 ) {
-    // Without the target file nobody knows what it would have given.
-    let Some(target) = target else { return };
+    // Without the target's values nobody knows what they would have given.
+    let Some(target) = target.filter(|target| target.has_values) else {
+        return;
+    };
     for (name, variable) in &module.variables {
-        let is_set = variable.has_default
-            || inputs.contains_key(name)
-            || module.set_by_tfvars.contains(name);
-        if is_set || misspelt.contains_key(name) {
+        if variable.has_default || given.contains(name.as_str()) {
             continue;
         }
         let values = target.value_spans.keys().map(String::as_str);
@@ -429,17 +450,16 @@ fn unset(
 
 /// Reports values of the target that nothing reads.
 fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, report: &Report) {
+    // The step that can't be read yet may be the one that reads it.
     let incomplete = parsed
         .declared
         .iter()
         .any(|step| matches!(step.outputs, Outputs::Unknown));
-    for (name, span) in target
-        .value_spans
-        .iter()
-        .filter(|(name, _)| !read.contains(*name))
-    {
-        if incomplete {
-            // The step that can't be read yet may be the one that reads it.
+    if incomplete || parsed.declared.is_empty() || !parsed.vars_unknown.is_empty() {
+        return;
+    }
+    for (name, span) in &target.value_spans {
+        if read.contains(name) || !is_legal_key(name) {
             continue;
         }
         let variables = parsed.platform.steps().flat_map(|step| match &step.kind {

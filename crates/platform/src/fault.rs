@@ -130,7 +130,7 @@ impl Fault {
         let mut out = String::new();
         let shown = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
             .with_links(false)
-            .with_width(100)
+            .with_wrap_lines(false)
             .with_context_lines(1)
             .render_report(&mut out, self);
         if shown.is_err() {

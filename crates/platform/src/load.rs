@@ -197,3 +197,6 @@ fn split(faults: Vec<Fault>) -> (Vec<Fault>, Vec<Fault>) {
         faults.into_iter().partition(|fault| fault.is_warning);
     (Faults::sorted(warnings).into_vec(), faults)
 }
+
+#[cfg(test)]
+mod tests;

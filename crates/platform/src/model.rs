@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::civil::Date;
-use phase_engine::{PhaseId, StepId, TargetName};
+use phase_engine::{Phase, PhaseId, Sequence, SequenceError, StepId, StepShape, TargetName};
 use secrets::Source;
 use semver::VersionReq;
 use serde_json::Value;
@@ -43,6 +43,26 @@ impl Platform {
     /// Returns every step in order.
     pub fn steps(&self) -> impl Iterator<Item = &StepDef> {
         self.phases.iter().flat_map(|phase| &phase.steps)
+    }
+
+    /// Returns what the phase engine needs to know of it.
+    ///
+    /// # Errors
+    /// None for a platform that was loaded without faults.
+    pub fn sequence(&self) -> Result<Sequence, SequenceError> {
+        let shape = |step: &StepDef| StepShape {
+            id: step.id.clone(),
+            refers_to: step.refers_to(),
+            contained_in: step.contained_in.clone(),
+        };
+        let phase = |phase: &PhaseDef| Phase {
+            id: phase.id.clone(),
+            canary: phase.canary,
+            provides_state: phase.provides_state,
+            parallel: phase.parallel,
+            steps: phase.steps.iter().map(shape).collect(),
+        };
+        Sequence::new(self.phases.iter().map(phase).collect())
     }
 
     /// Returns the step with this id.

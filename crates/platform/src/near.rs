@@ -40,7 +40,7 @@ pub(crate) fn hint<'a>(
         .collect();
     match (shown.len(), all.len()) {
         (0, _) => None,
-        (1, 1) => Some(format!("the only {kind} here is {}", shown.join(", "))),
+        (1, 1) => Some(format!("there is only {}", shown.join(", "))),
         (n, total) if n < total => Some(format!(
             "{kind} here: {} and {} more",
             shown.join(", "),

@@ -13,7 +13,7 @@ use semver::VersionReq;
 
 use crate::expr::Expr;
 use crate::fault::TextFile;
-use crate::files::Files;
+use crate::files::{Files, join};
 use crate::model::{PhaseDef, Platform, ToolDef};
 use crate::module::{Modules, RootModule};
 use crate::reader::{Doc, Field, Section};
@@ -26,6 +26,10 @@ pub(crate) struct Parsed {
     pub(crate) declared: Vec<DeclaredStep>,
     /// Every phase that is declared, broken ones included.
     pub(crate) phase_ids: Vec<PhaseId>,
+    /// Whether a phase or step has no name that others could use.
+    pub(crate) has_unnamed: bool,
+    /// Steps whose `vars` can't be told for a slip in its name.
+    pub(crate) vars_unknown: Vec<StepId>,
     /// Every value in which references may stand.
     pub(crate) uses: Vec<Use>,
     /// Every other mention of a step.
@@ -117,6 +121,8 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
             },
             declared: Vec::new(),
             phase_ids: Vec::new(),
+            has_unnamed: false,
+            vars_unknown: Vec::new(),
             uses: Vec::new(),
             mentions: Vec::new(),
             var_spans: BTreeMap::new(),
@@ -136,7 +142,7 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
         section.finish();
     }
     if let Some(section) = root.section("tools", "[tools]") {
-        context.parsed.platform.tools = tools(&section);
+        context.parsed.platform.tools = tools(&section, files);
         section.finish();
     }
     if let Some(field) = root.field("workspace") {
@@ -161,7 +167,7 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
     Some(context.parsed)
 }
 
-fn tools(section: &Section<'_>) -> BTreeMap<String, ToolDef> {
+fn tools(section: &Section<'_>, files: &dyn Files) -> BTreeMap<String, ToolDef> {
     let mut tools = BTreeMap::new();
     for name in ["tofu", "ansible", "tflint", "talosctl"] {
         let Some(table) = section
@@ -187,8 +193,9 @@ fn tools(section: &Section<'_>) -> BTreeMap<String, ToolDef> {
             (!command.is_empty()).then_some(command)
         });
         let cli_config = (name == "tofu")
-            .then(|| table.string("cli_config"))
-            .flatten();
+            .then(|| table.field("cli_config"))
+            .flatten()
+            .and_then(|field| cli_config(&field, files));
         table.finish();
         tools.insert(
             name.to_owned(),
@@ -201,6 +208,24 @@ fn tools(section: &Section<'_>) -> BTreeMap<String, ToolDef> {
         );
     }
     tools
+}
+
+fn cli_config(field: &Field<'_>, files: &dyn Files) -> Option<String> {
+    let text = field.string()?;
+    let path = join("", &text);
+    match path.as_ref().map(|path| files.read(path)) {
+        Some(Ok(Some(_))) => return path,
+        Some(Ok(None)) => {
+            let message = format!("the platform has no file `{text}`");
+            field.fault("no such file", message, None);
+        }
+        _ => field.fault(
+            "outside of the platform",
+            format!("`{text}` leads out of the platform directory"),
+            None,
+        ),
+    }
+    None
 }
 
 fn version(field: &Field<'_>) -> Option<VersionReq> {
@@ -260,6 +285,7 @@ fn phases(field: &Field<'_>, context: &mut Context<'_>) {
             }
             context.parsed.phase_ids.push(id.clone());
         }
+        context.parsed.has_unnamed |= id.is_none();
         let title = section.string("title");
         let flag = |key: &'static str| {
             section

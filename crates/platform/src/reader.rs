@@ -1,12 +1,16 @@
 //! A TOML table read key by key: every fault with its span, none of them fatal.
 
+mod field;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use toml_edit::{ArrayOfTables, Document, Item, TableLike, Value};
+use toml_edit::{Document, TableLike};
+
+pub(crate) use field::Field;
+use field::{Node, canonical_table};
 
 use crate::expr::{Expr, ExprError, Part};
 use crate::fault::{Fault, TextFile};
@@ -77,6 +81,7 @@ impl<'r> Doc<'r> {
             what: format!("`{}`", self.file.path),
             span: 0..0,
             known: RefCell::default(),
+            missing: RefCell::default(),
         }
     }
 
@@ -132,63 +137,7 @@ pub(crate) struct Section<'d> {
     /// Where it stands.
     pub(crate) span: Range<usize>,
     known: RefCell<Vec<&'static str>>,
-}
-
-/// A key with its value.
-#[derive(Clone)]
-pub(crate) struct Field<'d> {
-    doc: &'d Doc<'d>,
-    /// The key as messages name it.
-    pub(crate) name: String,
-    pub(crate) key_span: Range<usize>,
-    node: Node<'d>,
-}
-
-#[derive(Clone, Copy)]
-enum Node<'d> {
-    Value(&'d Value),
-    Table(&'d toml_edit::Table),
-    Tables(&'d ArrayOfTables),
-}
-
-impl<'d> Node<'d> {
-    fn of(item: &'d Item) -> Option<Self> {
-        match item {
-            Item::None => None,
-            Item::Value(value) => Some(Self::Value(value)),
-            Item::Table(table) => Some(Self::Table(table)),
-            Item::ArrayOfTables(tables) => Some(Self::Tables(tables)),
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Value(Value::String(_)) => "a string",
-            Self::Value(Value::Integer(_)) => "an integer",
-            Self::Value(Value::Float(_)) => "a float",
-            Self::Value(Value::Boolean(_)) => "a boolean",
-            Self::Value(Value::Datetime(_)) => "a date",
-            Self::Value(Value::Array(_)) => "a list",
-            Self::Value(Value::InlineTable(_)) | Self::Table(_) => "a table",
-            Self::Tables(_) => "a list of tables",
-        }
-    }
-
-    fn span(self) -> Option<Range<usize>> {
-        match self {
-            Self::Value(value) => value.span(),
-            Self::Table(table) => table.span(),
-            Self::Tables(tables) => tables.span(),
-        }
-    }
-
-    fn table(self) -> Option<&'d dyn TableLike> {
-        match self {
-            Self::Value(Value::InlineTable(table)) => Some(table),
-            Self::Table(table) => Some(table),
-            _ => None,
-        }
-    }
+    missing: RefCell<Vec<&'static str>>,
 }
 
 impl<'d> Section<'d> {
@@ -221,45 +170,53 @@ impl<'d> Section<'d> {
             .collect()
     }
 
-    /// Returns a key's field; its absence is a fault.
+    /// Returns a key's field; `finish` reports its absence.
     pub(crate) fn required(&self, key: &'static str) -> Option<Field<'d>> {
         let field = self.field(key);
         if field.is_none() {
-            self.doc.fault(
-                self.span.clone(),
-                "needs it",
-                format!("{} has no `{key}`", self.what),
-                self.misspelt(key)
-                    .or_else(|| Some(format!("add `{key} = …`"))),
-            );
+            self.missing.borrow_mut().push(key);
         }
         field
     }
 
-    fn misspelt(&self, key: &str) -> Option<String> {
-        let known = self.known.borrow();
-        let others = self
-            .table
+    /// Returns whether a key that is none of `known` looks like one of `wanted`.
+    pub(crate) fn has_slip_of(&self, wanted: &[&str], known: &[&str]) -> bool {
+        self.table
             .iter()
-            .map(|(other, _)| other)
-            .filter(|other| !known.contains(other));
-        crate::near::near(key, others)
-            .map(|wrong| format!("`{wrong}` is probably meant to be `{key}`"))
+            .filter(|(key, _)| !wanted.contains(key) && !known.contains(key))
+            .any(|(key, _)| crate::near::near(key, wanted.iter().copied()).is_some())
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that nobody asked for, and every required one that is not there.
     pub(crate) fn finish(&self) {
         let known = self.known.borrow();
-        for field in self.fields() {
-            if !known.contains(&field.name.as_str()) {
-                let key = &field.name;
+        let unknown: Vec<Field<'_>> = self
+            .fields()
+            .into_iter()
+            .filter(|field| !known.contains(&field.name.as_str()))
+            .collect();
+        for key in self.missing.borrow().iter() {
+            // One slip is one fault: the unknown key's own fault names the right one.
+            let slipped = unknown
+                .iter()
+                .any(|field| crate::near::near(&field.name, known.iter().copied()) == Some(key));
+            if !slipped {
                 self.doc.fault(
-                    field.key_span,
-                    "unknown key",
-                    format!("`{key}` is no key of {}", self.what),
-                    hint(key, "keys", known.iter().copied()),
+                    self.span.clone(),
+                    "needs it",
+                    format!("{} has no `{key}`", self.what),
+                    Some(format!("add `{key} = …`")),
                 );
             }
+        }
+        for field in unknown {
+            let key = &field.name;
+            self.doc.fault(
+                field.key_span,
+                "unknown key",
+                format!("`{key}` is no key of {}", self.what),
+                hint(key, "keys", known.iter().copied()),
+            );
         }
     }
 
@@ -282,281 +239,6 @@ impl<'d> Section<'d> {
     /// Returns what it says as JSON, with keys in order.
     pub(crate) fn canonical(&self) -> Json {
         canonical_table(self.table)
-    }
-}
-
-impl<'d> Field<'d> {
-    pub(crate) fn doc(&self) -> &'d Doc<'d> {
-        self.doc
-    }
-
-    pub(crate) fn value_span(&self) -> Range<usize> {
-        match self.node {
-            Node::Value(value) => value.span().unwrap_or_else(|| self.key_span.clone()),
-            Node::Table(_) | Node::Tables(_) => self.key_span.clone(),
-        }
-    }
-
-    /// Reports a fault of the value.
-    pub(crate) fn fault(&self, label: &str, message: impl Into<String>, help: Option<String>) {
-        self.doc.fault(self.value_span(), label, message, help);
-    }
-
-    fn wrong_type(&self, wanted: &str) {
-        self.fault(
-            &format!("this is {}", self.node.kind()),
-            format!("`{}` must be {wanted}", self.name),
-            None,
-        );
-    }
-
-    pub(crate) fn is_table(&self) -> bool {
-        self.node.table().is_some()
-    }
-
-    pub(crate) fn is_string(&self) -> bool {
-        matches!(self.node, Node::Value(Value::String(_)))
-    }
-
-    pub(crate) fn string(&self) -> Option<String> {
-        match self.node {
-            Node::Value(Value::String(text)) if text.value().is_empty() => {
-                self.fault("empty", format!("`{}` is empty", self.name), None);
-                None
-            }
-            Node::Value(Value::String(text)) => Some(text.value().clone()),
-            _ => {
-                self.wrong_type("a string");
-                None
-            }
-        }
-    }
-
-    pub(crate) fn boolean(&self) -> Option<bool> {
-        match self.node {
-            Node::Value(Value::Boolean(value)) => Some(*value.value()),
-            _ => {
-                self.wrong_type("`true` or `false`");
-                None
-            }
-        }
-    }
-
-    pub(crate) fn integer(&self, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
-        match self.node {
-            Node::Value(Value::Integer(value)) if range.contains(value.value()) => {
-                Some(*value.value())
-            }
-            Node::Value(Value::Integer(_)) => {
-                let (least, most) = (range.start(), range.end());
-                self.fault(
-                    "out of range",
-                    format!("`{}` must be from {least} to {most}", self.name),
-                    None,
-                );
-                None
-            }
-            _ => {
-                self.wrong_type("an integer");
-                None
-            }
-        }
-    }
-
-    pub(crate) fn duration(&self) -> Option<Duration> {
-        if !self.is_string() {
-            self.wrong_type("a duration like \"90s\", \"10m\" or \"1h30m\"");
-            return None;
-        }
-        let text = self.string()?;
-        let parsed = parse_duration(&text);
-        if parsed.is_none() {
-            self.fault(
-                "no duration",
-                format!("`{}` must be a duration, not `{text}`", self.name),
-                Some(
-                    "write for example \"500ms\", \"90s\", \"10m\", \"1h30m\" or \"7d\"".to_owned(),
-                ),
-            );
-        }
-        parsed
-    }
-
-    pub(crate) fn date(&self) -> Option<jiff::civil::Date> {
-        let text = match self.node {
-            Node::Value(Value::Datetime(date)) if date.value().time.is_none() => {
-                date.value().to_string()
-            }
-            Node::Value(Value::String(text)) => text.value().clone(),
-            _ => {
-                self.wrong_type("a date like 2027-03-31");
-                return None;
-            }
-        };
-        let parsed = text.parse().ok();
-        if parsed.is_none() {
-            self.fault(
-                "no date",
-                format!(
-                    "`{}` must be a date like 2027-03-31, not `{text}`",
-                    self.name
-                ),
-                None,
-            );
-        }
-        parsed
-    }
-
-    pub(crate) fn section(&self, what: &str) -> Option<Section<'d>> {
-        let Some(table) = self.node.table() else {
-            self.wrong_type("a table");
-            return None;
-        };
-        Some(Section {
-            doc: self.doc,
-            table,
-            what: what.to_owned(),
-            span: self.value_span(),
-            known: RefCell::default(),
-        })
-    }
-
-    /// Returns the items of a list.
-    pub(crate) fn items(&self) -> Option<Vec<Field<'d>>> {
-        let item = |node: Node<'d>| Field {
-            doc: self.doc,
-            name: self.name.clone(),
-            key_span: node.span().unwrap_or_else(|| self.key_span.clone()),
-            node,
-        };
-        match self.node {
-            Node::Value(Value::Array(items)) => {
-                Some(items.iter().map(|value| item(Node::Value(value))).collect())
-            }
-            Node::Tables(tables) => Some(
-                tables
-                    .iter()
-                    .map(|table| {
-                        // The header alone, not the whole table.
-                        let mut field = item(Node::Table(table));
-                        let text = self.doc.file.text.get(field.key_span.clone()).unwrap_or("");
-                        field.key_span.end =
-                            field.key_span.start + text.find('\n').unwrap_or(text.len());
-                        field
-                    })
-                    .collect(),
-            ),
-            _ => {
-                self.wrong_type("a list");
-                None
-            }
-        }
-    }
-
-    /// Returns a list of strings in which no reference may stand.
-    pub(crate) fn strings(&self) -> Option<Vec<String>> {
-        self.items()?.iter().map(Field::string).collect()
-    }
-
-    /// Returns the value with references in it.
-    pub(crate) fn expr(&self) -> Option<Expr> {
-        self.node_expr(self.node)
-    }
-
-    /// Returns a text with references in it; no other type will do.
-    pub(crate) fn text_expr(&self) -> Option<Expr> {
-        self.is_string().then(|| self.expr()).unwrap_or_else(|| {
-            self.wrong_type("a string");
-            None
-        })
-    }
-
-    /// Returns a list of texts with references in them.
-    pub(crate) fn argv(&self) -> Option<Vec<Expr>> {
-        self.items()?.iter().map(Field::text_expr).collect()
-    }
-
-    fn node_expr(&self, node: Node<'d>) -> Option<Expr> {
-        Some(match node {
-            Node::Value(Value::String(text)) => self.doc.template(
-                text.value(),
-                &text.span().unwrap_or_else(|| self.value_span()),
-            )?,
-            Node::Value(Value::Array(items)) => Expr::Array(all(items
-                .iter()
-                .map(|item| self.node_expr(Node::Value(item))))?),
-            Node::Tables(tables) => Expr::Array(all(tables
-                .iter()
-                .map(|table| self.node_expr(Node::Table(table))))?),
-            node => match (node.table(), node) {
-                (Some(table), _) => Expr::Table(
-                    all(table.iter().filter_map(|(key, item)| {
-                        let node = Node::of(item)?;
-                        Some(self.node_expr(node).map(|expr| (key.to_owned(), expr)))
-                    }))?
-                    .into_iter()
-                    .collect::<BTreeMap<_, _>>(),
-                ),
-                (None, Node::Value(value)) => Expr::Literal(scalar(value).or_else(|| {
-                    self.fault(
-                        "no such value in JSON",
-                        format!("`{}` must be a finite number", self.name),
-                        None,
-                    );
-                    None
-                })?),
-                (None, _) => return None,
-            },
-        })
-    }
-}
-
-/// Collects what is there, or nothing when one is missing; every item is looked at.
-fn all<T>(items: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
-    let items: Vec<Option<T>> = items.collect();
-    items.into_iter().collect()
-}
-
-fn scalar(value: &Value) -> Option<Json> {
-    Some(match value {
-        Value::Boolean(value) => Json::Bool(*value.value()),
-        Value::Integer(value) => Json::from(*value.value()),
-        Value::Float(value) => Json::Number(serde_json::Number::from_f64(*value.value())?),
-        Value::Datetime(value) => Json::String(value.value().to_string()),
-        Value::String(value) => Json::String(value.value().clone()),
-        Value::Array(_) | Value::InlineTable(_) => return None,
-    })
-}
-
-fn canonical_table(table: &dyn TableLike) -> Json {
-    let sorted: BTreeMap<&str, Json> = table
-        .iter()
-        .filter_map(|(key, item)| Some((key, canonical(Node::of(item)?))))
-        .collect();
-    Json::Object(
-        sorted
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect(),
-    )
-}
-
-fn canonical(node: Node<'_>) -> Json {
-    match node {
-        Node::Value(Value::Array(items)) => Json::Array(
-            items
-                .iter()
-                .map(|item| canonical(Node::Value(item)))
-                .collect(),
-        ),
-        Node::Tables(tables) => {
-            Json::Array(tables.iter().map(|table| canonical_table(table)).collect())
-        }
-        node => match (node.table(), node) {
-            (Some(table), _) => canonical_table(table),
-            (None, Node::Value(value)) => scalar(value).unwrap_or(Json::Null),
-            (None, _) => Json::Null,
-        },
     }
 }
 
@@ -589,97 +271,4 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read_and_others_refused() {
-        assert_eq!(parse_duration("1h30m"), Some(Duration::from_secs(5400)));
-        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(parse_duration("7d"), Some(Duration::from_secs(604_800)));
-        for wrong in [
-            "",
-            "5",
-            "m",
-            "5 m",
-            "5w",
-            "-5s",
-            "99999999999999999999s",
-            "18446744073709551615d",
-        ] {
-            assert_eq!(parse_duration(wrong), None, "{wrong}");
-        }
-    }
-
-    fn read<T>(text: &str, act: impl FnOnce(&Section<'_>) -> T) -> (T, Vec<Fault>) {
-        let report = Report::default();
-        let doc = Doc::new(TextFile::new("rebuild.toml", text), &report);
-        let document = doc.parse().unwrap();
-        let section = doc.root(&document);
-        let got = act(&section);
-        section.finish();
-        (got, report.take())
-    }
-
-    fn underlined(fault: &Fault) -> String {
-        fault.source_text()[fault.span.clone().unwrap()].to_owned()
-    }
-
-    #[test]
-    fn an_unknown_key_is_underlined_with_the_near_name() {
-        let (_, faults) = read("nmae = \"x\"\n", |section| section.string("name"));
-        assert_eq!(underlined(&faults[0]), "nmae");
-        assert_eq!(faults[0].help.as_deref(), Some("did you mean `name`?"));
-    }
-
-    #[test]
-    fn a_wrong_type_is_underlined() {
-        let (_, faults) = read("name = 5\n", |section| section.string("name"));
-        assert_eq!(underlined(&faults[0]), "5");
-    }
-
-    #[test]
-    fn the_second_of_two_equal_references_is_found() {
-        let (expr, faults) = read("x = \"${target.a} é ${target.a}\"\n", |section| {
-            section.field("x").and_then(|field| field.expr())
-        });
-        assert!(faults.is_empty());
-        let spans: Vec<_> = expr
-            .unwrap()
-            .references()
-            .iter()
-            .map(|located| located.span.clone().unwrap())
-            .collect();
-        assert_eq!(spans, [5..16, 20..31]);
-    }
-
-    #[test]
-    fn a_reference_behind_an_escape_is_found() {
-        let (_, faults) = read("x = \"\\t\\\"${foo.a}\"\n", |section| {
-            section.field("x").and_then(|field| field.expr())
-        });
-        assert_eq!(underlined(&faults[0]), "${foo.a}");
-    }
-
-    #[test]
-    fn comments_and_order_of_keys_do_not_change_what_a_section_says() {
-        let (a, _) = read("x = 1 # one\ny = [1, {b = 2, a = 1}]\n", |section| {
-            (section.field("x"), section.field("y"));
-            section.canonical().to_string()
-        });
-        let (b, _) = read("y = [1, {a = 1, b = 2}]\nx = 1\n", |section| {
-            (section.field("x"), section.field("y"));
-            section.canonical().to_string()
-        });
-        assert_eq!(a, b);
-    }
-
-    #[test]
-    fn an_infinite_number_is_no_value() {
-        let (expr, faults) = read("x = inf\n", |section| {
-            section.field("x").and_then(|field| field.expr())
-        });
-        assert!(expr.is_none());
-        assert_eq!(underlined(&faults[0]), "inf");
-    }
-}
+mod tests;

@@ -14,10 +14,31 @@ use crate::near::near;
 use crate::reader::{Field, Section};
 
 const KINDS: [&str; 6] = ["tofu", "exec", "nodes", "ssh", "ansible", "talos"];
+const OTHER_KEYS: [&str; 11] = [
+    "name",
+    "env",
+    "stdin",
+    "after",
+    "contained_in",
+    "moved_from",
+    "ignore_drift",
+    "timeout",
+    "parallelism",
+    "destroy_refresh",
+    "vars",
+];
 
 /// Reads the steps of a phase.
 pub(crate) fn steps(phase: &Section<'_>, id: &PhaseId, context: &mut Context<'_>) -> Vec<StepDef> {
-    let Some(field) = phase.required("step") else {
+    let Some(field) = phase.field("step") else {
+        if !phase.has_slip_of(&["step"], &["title"]) {
+            phase.doc.fault(
+                phase.span.clone(),
+                "does nothing",
+                format!("{} has no steps", phase.what),
+                Some("add a [[phase.step]], or take the phase out".to_owned()),
+            );
+        }
         return Vec::new();
     };
     let items = field.items().unwrap_or_default();
@@ -56,6 +77,7 @@ fn step(
         .as_ref()
         .map_or_else(|| section.span.clone(), Field::value_span);
     let named = name.is_some();
+    context.parsed.has_unnamed |= !named;
     // A step without a legal name is read all the same, for the faults further down.
     let name = name.or_else(|| StepName::new(format!("step-{}", index + 1)).ok())?;
     let id = StepId::new(phase.clone(), name);
@@ -185,6 +207,7 @@ fn kind(
                 format!("{} is two things at once: `{}` and `{second}`", section.what, fields[0].0),
                 Some("make two steps of it".to_owned()),
             ),
+            None if section.has_slip_of(&KINDS, &OTHER_KEYS) => {}
             None => section.doc.fault(
                 section.span.clone(),
                 "does nothing",
@@ -303,6 +326,9 @@ fn tofu(
 
 fn vars(section: &Section<'_>, id: &StepId, context: &mut Context<'_>) -> BTreeMap<String, Expr> {
     let Some(vars) = section.section("vars", "`vars`") else {
+        if section.has_slip_of(&["vars"], &OTHER_KEYS) || section.field("vars").is_some() {
+            context.parsed.vars_unknown.push(id.clone());
+        }
         return BTreeMap::new();
     };
     vars.fields()

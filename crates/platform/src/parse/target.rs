@@ -22,9 +22,27 @@ pub(crate) struct ParsedTarget {
     pub(crate) target: Target,
     /// Where the name of each value stands.
     pub(crate) value_spans: BTreeMap<String, Range<usize>>,
+    /// Whether there is an `[encryption]`, with faults of its own or without.
+    pub(crate) has_encryption: bool,
+    /// Whether `[values]` could be read at all.
+    pub(crate) has_values: bool,
+    /// Whether `[secrets]` could be read at all.
+    pub(crate) has_secrets: bool,
     /// Where the name of each secret stands.
     pub(crate) secret_spans: BTreeMap<String, Range<usize>>,
 }
+
+const SECTIONS: [&str; 9] = [
+    "protected",
+    "store",
+    "encryption",
+    "require",
+    "archive",
+    "ssh",
+    "envelope",
+    "secrets",
+    "env",
+];
 
 /// Reads a target file; `None` when it is no TOML.
 pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
@@ -75,8 +93,16 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         .section("env", "[env]")
         .map(|section| env::variables(&section))
         .unwrap_or_default();
+    let readable = |key: &'static str| match root.field(key) {
+        Some(field) => field.is_table(),
+        None => !root.has_slip_of(&[key], &SECTIONS),
+    };
+    let (has_values, has_secrets) = (readable("values"), readable("secrets"));
     root.finish();
     Some(ParsedTarget {
+        has_encryption: encryption_field.is_some(),
+        has_values,
+        has_secrets,
         file: doc.file.clone(),
         target: Target {
             name: name.clone(),
@@ -104,9 +130,7 @@ fn not_yet(field: &Field<'_>, what: &str, help: &str) {
 }
 
 fn store(section: &Section<'_>) -> StoreDef {
-    let mut kinds: Vec<Field<'_>> = Vec::new();
     let local = section.field("local");
-    kinds.extend(local.clone());
     for kind in ["s3", "gcs", "azure"] {
         if let Some(field) = section.field(kind) {
             not_yet(
@@ -114,19 +138,7 @@ fn store(section: &Section<'_>) -> StoreDef {
                 &format!("the store `{kind}`"),
                 "the store is a directory of this machine",
             );
-            kinds.push(field);
         }
-    }
-    if let Some(second) = kinds.get(1) {
-        section.doc.fault(
-            second.key_span.clone(),
-            "a second store",
-            format!(
-                "a target has one store, not both `{}` and `{}`",
-                kinds[0].name, second.name
-            ),
-            None,
-        );
     }
     section.finish();
     let dir = local
@@ -319,12 +331,14 @@ fn secrets(section: &Section<'_>) -> Named<Source> {
     named
 }
 
-fn legal_key(field: &Field<'_>, what: &str) -> bool {
-    let legal = field
-        .name
-        .chars()
+pub(crate) fn is_legal_key(name: &str) -> bool {
+    name.chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-        && !field.name.is_empty();
+        && !name.is_empty()
+}
+
+fn legal_key(field: &Field<'_>, what: &str) -> bool {
+    let legal = is_legal_key(&field.name);
     if !legal {
         field.doc().fault(
             field.key_span.clone(),

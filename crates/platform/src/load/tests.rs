@@ -1,0 +1,403 @@
+//! Definitions as a whole: what is read, what steps are given, what no text can break.
+
+use std::time::Duration;
+
+use phase_engine::StepId;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::bundle::{Bundle, BundleFile};
+use crate::expr::Expr;
+use crate::files::MemoryFiles;
+use crate::model::{CheckKind, EnvValue, StepKind, StoreDef, TofuStep};
+use secrets::Source;
+
+const PLATFORM: &str = r#"
+[platform]
+name = "lab"
+time_budget = "60m"
+
+[tools]
+tofu = { version = "~1.12" }
+
+[[phase]]
+id = "0"
+title = "state"
+provides_state = true
+[[phase.step]]
+name = "bucket"
+tofu = "phases/0"
+destroy_refresh = false
+parallelism = 1
+ignore_drift = [{ address = "a.b", attribute = "tags", reason = "added by the cloud", until = 2027-03-31 }]
+
+[[phase]]
+id = "1a"
+parallel = true
+max_destroy = 3
+[[phase.step]]
+name = "edge"
+tofu = "phases/1a"
+vars = { bucket = "${step.0.bucket.name}", nodes = [{ name = "${target.zone}", size = 2 }] }
+[[phase.step]]
+name = "script"
+after = ["edge"]
+timeout = "5m"
+stdin = "${step.0.bucket.key}"
+env = { TOKEN = "${secret.token}", USER_AGENT = { from = "AGENT" } }
+exec = { apply = ["sh", "-c", "x"], verify = ["sh", "-c", "y"], teardown = [] }
+[[phase.check]]
+name = "answers"
+http = { url = "https://${target.zone}/", status = 204, body_contains = "ok" }
+within = "2m"
+every = "5s"
+[[phase.check]]
+name = "resolves"
+dns = { name = "${target.zone}", type = "aaaa", expect = ["::1"], server = "127.0.0.1:53" }
+[[phase.residue]]
+name = "gone"
+exec = ["sh", "-c", "true"]
+"#;
+
+const TARGET: &str = r#"
+[encryption]
+passphrase = { env = "PASSPHRASE" }
+[values]
+zone = "example.org"
+literal = "$${x}"
+[secrets]
+token = { command = ["op", "read", "x"] }
+[env]
+OS_CLOUD = "live"
+SSH_AUTH_SOCK = { from = "SSH_AUTH_SOCK" }
+"#;
+
+fn files() -> MemoryFiles {
+    MemoryFiles::default()
+        .with("rebuild.toml", PLATFORM)
+        .with("targets/drill.toml", TARGET)
+        .with(
+            "phases/0/main.tf",
+            "variable \"literal\" {}\noutput \"name\" {\n value = 1\n}\noutput \"key\" {\n value = 1\n sensitive = true\n}\n",
+        )
+        .with(
+            "phases/1a/main.tf",
+            "variable \"zone\" {\n default = \"\"\n}\nvariable \"bucket\" {}\nvariable \"nodes\" {}\nvariable \"size\" {\n default = 1\n}\n\
+             module \"net\" {\n source = \"../../modules/net\"\n}\n",
+        )
+        .with("phases/1a/.terraform.lock.hcl", "# lock\n")
+        .with("modules/net/main.tf", "locals {}\n")
+        .with("script.sh", "x\n")
+}
+
+fn name(text: &str) -> TargetName {
+    TargetName::new(text).unwrap()
+}
+
+fn loaded(files: &MemoryFiles) -> Definitions {
+    load(files, None, &name("drill")).unwrap_or_else(|faults| panic!("{}", faults.render_plain()))
+}
+
+fn tofu<'a>(platform: &'a Platform, id: &str) -> &'a TofuStep {
+    match &platform.step(&id.parse().unwrap()).unwrap().kind {
+        StepKind::Tofu(tofu) => tofu,
+        StepKind::Exec(_) => panic!("`{id}` is no tofu step"),
+    }
+}
+
+#[test]
+fn everything_that_is_written_is_read() {
+    let Definitions {
+        platform,
+        target,
+        warnings,
+    } = loaded(&files());
+    assert!(warnings.is_empty());
+    assert_eq!(platform.time_budget, Some(Duration::from_secs(3600)));
+    assert!(
+        platform.tools["tofu"]
+            .version
+            .as_ref()
+            .unwrap()
+            .matches(&semver::Version::new(1, 12, 6))
+    );
+    let [zero, first] = platform.phases.as_slice() else {
+        panic!("two phases")
+    };
+    assert!(zero.provides_state && !zero.parallel && zero.max_destroy.is_none());
+    assert!(first.parallel && first.max_destroy == Some(3) && first.title == "1a");
+    let bucket = &zero.steps[0];
+    assert!(!bucket.destroy_refresh && bucket.parallelism == Some(1));
+    assert_eq!(bucket.ignore_drift[0].until.to_string(), "2027-03-31");
+    let script = &first.steps[1];
+    assert_eq!(script.timeout, Some(Duration::from_secs(300)));
+    assert_eq!(script.env["USER_AGENT"], EnvValue::From("AGENT".into()));
+    let refers: Vec<String> = script.refers_to().iter().map(StepId::to_string).collect();
+    assert_eq!(refers, ["0.bucket", "1a.edge"]);
+    assert_eq!(first.checks[0].within, Duration::from_secs(120));
+    assert!(matches!(
+        &first.checks[0].kind,
+        CheckKind::Http {
+            status: 204,
+            body_contains: Some(_),
+            ..
+        }
+    ));
+    assert!(matches!(&first.checks[1].kind, CheckKind::Dns { record, .. } if record == "AAAA"));
+    assert_eq!(first.residue[0].argv.len(), 3);
+    assert_eq!(target.store, StoreDef::Local { dir: None });
+    assert_eq!(target.values["literal"], json!("${x}"));
+    assert_eq!(
+        target.secrets["token"],
+        Source::Command(vec!["op".into(), "read".into(), "x".into()])
+    );
+    assert!(target.encryption.is_some() && !target.protected);
+    assert_eq!(platform.sequence().unwrap().phases().len(), 2);
+}
+
+#[test]
+fn a_tofu_step_is_given_what_it_declares_and_nothing_else() {
+    let platform = loaded(&files()).platform;
+    assert_eq!(
+        tofu(&platform, "0.bucket")
+            .inputs
+            .keys()
+            .collect::<Vec<_>>(),
+        ["literal"]
+    );
+    let edge = tofu(&platform, "1a.edge");
+    assert_eq!(
+        edge.inputs.keys().collect::<Vec<_>>(),
+        ["bucket", "nodes", "zone"]
+    );
+    assert_eq!(edge.inputs["zone"], Expr::target("zone"));
+    assert_eq!(edge.vars.len(), 2);
+}
+
+#[test]
+fn what_a_step_sets_itself_goes_before_the_value_of_the_target() {
+    let text = PLATFORM.replace(
+        "bucket = \"${step.0.bucket.name}\"",
+        "bucket = \"x\", zone = \"own.${target.zone}\"",
+    );
+    let platform = loaded(&files().with("rebuild.toml", text)).platform;
+    let edge = tofu(&platform, "1a.edge");
+    assert_eq!(edge.inputs["zone"], edge.vars["zone"]);
+    assert_ne!(edge.inputs["zone"], Expr::target("zone"));
+}
+
+#[test]
+fn definitions_are_the_same_from_a_bundle_with_its_target_file_beside_it() {
+    let names = [
+        "rebuild.toml",
+        "phases/0/main.tf",
+        "phases/1a/main.tf",
+        "phases/1a/.terraform.lock.hcl",
+        "modules/net/main.tf",
+    ];
+    let packed = names.map(|path| BundleFile {
+        path: path.to_owned(),
+        mode: 0o644,
+        bytes: files().read(path).unwrap().unwrap(),
+    });
+    let bundle = Bundle::from_files(packed.to_vec()).unwrap();
+    let beside = TargetFile {
+        path: "targets/drill.toml".into(),
+        text: TARGET.into(),
+    };
+    let from_bundle = load(&bundle, Some(&beside), &name("drill")).unwrap();
+    assert_eq!(
+        format!("{:?}", from_bundle.platform),
+        format!("{:?}", loaded(&files()).platform)
+    );
+    assert!(load(&bundle, None, &name("drill")).is_err());
+}
+
+#[test]
+fn a_teardown_needs_the_target_file_only() {
+    let broken = files().with("rebuild.toml", "[platform]\nnam = 1\n");
+    let found = load_target(&broken, None, &name("drill")).unwrap();
+    assert_eq!(found.target.values["zone"], json!("example.org"));
+    assert!(!found.platform.unwrap_err().is_empty());
+    assert!(
+        load_target(&files(), None, &name("drill"))
+            .unwrap()
+            .platform
+            .is_ok()
+    );
+    assert!(
+        load_target(
+            &files().with("targets/drill.toml", "x = 1\n"),
+            None,
+            &name("drill")
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn order_comes_from_the_platform_and_a_key_out_of_place_is_a_fault() {
+    // R6
+    let faults = load(
+        &files().with(
+            "rebuild.toml",
+            format!("{PLATFORM}\norder = [\"1a\", \"0\"]\n"),
+        ),
+        None,
+        &name("drill"),
+    )
+    .unwrap_err();
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.message.contains("`order` is no key")),
+        "{}",
+        faults.render_plain()
+    );
+}
+
+#[test]
+fn a_slip_is_found_before_anything_runs() {
+    // N4
+    for (right, wrong, near) in [
+        ("step.0.bucket.name", "step.0.bucket.nmae", "name"),
+        ("bucket = \"${", "bukcet = \"${", "bucket"),
+        ("target.zone}\", size", "target.zoen}\", size", "zone"),
+    ] {
+        assert!(PLATFORM.contains(right));
+        let faults = load(
+            &files().with("rebuild.toml", PLATFORM.replace(right, wrong)),
+            None,
+            &name("drill"),
+        )
+        .unwrap_err();
+        let help = faults.iter().next().unwrap().help.clone().unwrap();
+        assert_eq!(
+            (faults.len(), help),
+            (1, format!("did you mean `{near}`?")),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn a_section_is_digested_by_what_it_says() {
+    let digests = |text: String| {
+        let platform = loaded(&files().with("rebuild.toml", text)).platform;
+        platform
+            .steps()
+            .map(|step| step.section_digest.clone())
+            .collect::<Vec<_>>()
+    };
+    let plain = digests(PLATFORM.to_owned());
+    assert_eq!(
+        plain,
+        digests(PLATFORM.replace("timeout = \"5m\"", "# a word\ntimeout   = \"5m\""))
+    );
+    let changed = digests(PLATFORM.replace("timeout = \"5m\"", "timeout = \"6m\""));
+    assert_eq!(plain[..2], changed[..2]);
+    assert_ne!(plain[2], changed[2]);
+}
+
+#[test]
+fn a_step_is_its_section_and_its_own_files() {
+    let all = [
+        "rebuild.toml",
+        "phases/0/main.tf",
+        "phases/1a/main.tf",
+        "phases/1a/.terraform.lock.hcl",
+        "modules/net/main.tf",
+        "script.sh",
+    ];
+    let pack = |changed: &str| {
+        let files = all.map(|path| {
+            let mut bytes = files().read(path).unwrap().unwrap();
+            if path == changed {
+                bytes.extend(b"# more\n");
+            }
+            BundleFile {
+                path: path.to_owned(),
+                mode: 0o644,
+                bytes,
+            }
+        });
+        Bundle::from_files(files.to_vec()).unwrap()
+    };
+    let platform = loaded(&files()).platform;
+    let digests = |changed: &str| {
+        platform
+            .steps()
+            .map(|step| pack(changed).definition_digest(&platform, step))
+            .collect::<Vec<_>>()
+    };
+    let before = digests("");
+    for (changed, steps) in [
+        ("rebuild.toml", [false, false, false]),
+        ("phases/0/main.tf", [true, false, false]),
+        ("phases/1a/main.tf", [false, true, false]),
+        ("phases/1a/.terraform.lock.hcl", [false, true, false]),
+        ("modules/net/main.tf", [false, true, false]),
+        ("script.sh", [false, false, true]),
+    ] {
+        let after = digests(changed);
+        let differ: Vec<bool> = before.iter().zip(&after).map(|(a, b)| a != b).collect();
+        assert_eq!(differ, steps, "{changed}");
+    }
+}
+
+#[test]
+fn a_secret_may_stand_where_nobody_sees_it() {
+    // K8, E2
+    let definitions = loaded(&files());
+    let script = definitions
+        .platform
+        .step(&"1a.script".parse().unwrap())
+        .unwrap();
+    assert!(matches!(script.env["TOKEN"], EnvValue::Value(_)));
+    assert_eq!(
+        definitions.target.env["SSH_AUTH_SOCK"],
+        EnvValue::From("SSH_AUTH_SOCK".into())
+    );
+}
+
+/// Cuts, doubles or replaces a piece of a text.
+fn mangled(text: &'static str) -> impl Strategy<Value = String> {
+    (
+        0..text.len(),
+        0..20usize,
+        "[a-z\\[\\]{}\"=.,$#\\n 0-9é]{0,6}",
+    )
+        .prop_map(move |(at, cut, put)| {
+            let mut chars: Vec<char> = text.chars().collect();
+            let at = at.min(chars.len());
+            let end = (at + cut).min(chars.len());
+            chars.splice(at..end, put.chars());
+            chars.into_iter().collect()
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_text_makes_loading_panic(platform in mangled(PLATFORM), target in mangled(TARGET)) {
+        let files = files().with("rebuild.toml", platform).with("targets/drill.toml", target);
+        if let Err(faults) = load(&files, None, &name("drill")) {
+            prop_assert!(!faults.is_empty());
+            for fault in &faults {
+                if let Some(span) = fault.span.clone() {
+                    prop_assert!(fault.source_text().get(span).is_some());
+                }
+                prop_assert!(!fault.render_plain().is_empty());
+            }
+        }
+        let _ = load_target(&files, None, &name("drill"));
+    }
+
+    #[test]
+    fn random_text_is_faults_and_no_panic(platform in "\\PC{0,120}", target in "[a-z\\[\\]{}\"=.\\n ]{0,120}") {
+        let files = MemoryFiles::default().with("rebuild.toml", platform).with("targets/drill.toml", target);
+        prop_assert!(load(&files, None, &name("drill")).is_err());
+    }
+}
