@@ -104,19 +104,10 @@ pub struct BundleFile {
 }
 
 /// Definitions, packed and named by their digest.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     digest: String,
     files: Vec<BundleFile>,
-}
-
-impl std::fmt::Debug for Bundle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bundle")
-            .field("digest", &self.digest)
-            .field("n_files", &self.files.len())
-            .finish()
-    }
 }
 
 impl Bundle {

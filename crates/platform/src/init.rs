@@ -36,7 +36,7 @@ pub enum InitError {
     },
 }
 
-const FILES: [(&str, u32, &str); 13] = [
+const FILES: [(&str, u32, &str); 15] = [
     (
         "rebuild.toml",
         0o644,
@@ -94,6 +94,8 @@ const FILES: [(&str, u32, &str); 13] = [
         0o755,
         include_str!("../templates/left-over.sh"),
     ),
+    ("modules/.gitkeep", 0o644, ""),
+    ("playbooks/.gitkeep", 0o644, ""),
 ];
 
 /// Writes a platform into a directory that is empty (but for `.git`) or not there yet.

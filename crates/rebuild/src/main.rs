@@ -1,3 +1,5 @@
 //! The binary: `rebuild::main` does the work.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    rebuild::main()
+}

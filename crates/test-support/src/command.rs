@@ -76,6 +76,7 @@ pub struct Command {
     pub(crate) env: BTreeMap<OsString, OsString>,
     pub(crate) deadline: Duration,
     stdin: Vec<u8>,
+    is_read: bool,
 }
 
 impl Command {
@@ -88,6 +89,7 @@ impl Command {
             env,
             deadline,
             stdin: Vec::new(),
+            is_read: true,
         }
     }
 
@@ -133,6 +135,13 @@ impl Command {
         self
     }
 
+    /// Gives it a standard output that nobody reads any more, as `| head -1` does in the end.
+    #[must_use]
+    pub fn stdout_unread(mut self) -> Self {
+        self.is_read = false;
+        self
+    }
+
     /// Kills its whole group and fails the test after this long; two minutes unless told otherwise.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
@@ -159,7 +168,11 @@ impl Command {
             .to_std()
             .process_group(0)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(if self.is_read {
+                Stdio::piped()
+            } else {
+                unread()
+            })
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start `{}`: {error}", self.program.display()));
@@ -167,7 +180,10 @@ impl Command {
         let bytes = self.stdin.clone();
         // A program that does not read what it is given must not block the test.
         std::thread::spawn(move || stdin.write_all(&bytes));
-        let stdout = drain(child.stdout.take().expect("a piped stdout"));
+        let stdout = child
+            .stdout
+            .take()
+            .map_or_else(|| drain(std::io::empty()), drain);
         let stderr = drain(child.stderr.take().expect("a piped stderr"));
         Started {
             child,
@@ -295,6 +311,12 @@ pub(crate) fn text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// The writing end of a pipe whose reading end is closed.
+fn unread() -> Stdio {
+    let (_, writer) = std::io::pipe().expect("a pipe");
+    writer.into()
+}
+
 fn drain(mut source: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -358,6 +380,18 @@ mod tests {
             .args(["-c", "sleep 60 & sleep 60"])
             .deadline(Duration::from_millis(50))
             .run();
+    }
+
+    #[test]
+    fn an_output_that_nobody_reads_breaks_a_program_that_minds() {
+        let world = World::new();
+        let outcome = world
+            .command("/bin/sh")
+            .args(["-c", "exec yes"])
+            .stdout_unread()
+            .run();
+        assert_ne!(outcome.ended, Ended::Code(0));
+        assert_eq!(outcome.stdout, "");
     }
 
     #[test]

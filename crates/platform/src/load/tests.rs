@@ -361,22 +361,6 @@ fn a_secret_may_stand_where_nobody_sees_it() {
     );
 }
 
-#[test]
-fn deep_nesting_is_a_fault_and_no_overflow() {
-    let deep = format!("x = {}{}\n", "[".repeat(50_000), "]".repeat(50_000));
-    let table = format!("[values]\nx{} = 1\n", ".a".repeat(50_000));
-    for (platform, target) in [
-        (deep.as_str(), TARGET),
-        (PLATFORM, deep.as_str()),
-        (PLATFORM, table.as_str()),
-    ] {
-        let files = files()
-            .with("rebuild.toml", platform)
-            .with("targets/drill.toml", target);
-        assert!(load(&files, None, &name("drill")).is_err());
-    }
-}
-
 /// Cuts, doubles or replaces a piece of a text.
 fn mangled(text: &'static str) -> impl Strategy<Value = String> {
     (

@@ -175,20 +175,3 @@ proptest::proptest! {
         let _ = (hcl::read(&text), hcl::names(&text), json::read(&text), json::names(&text));
     }
 }
-
-#[test]
-fn deep_nesting_is_an_error_and_no_overflow() {
-    let deep =
-        |open: &str, close: &str| format!("x = {}1{}\n", open.repeat(50_000), close.repeat(50_000));
-    assert!(hcl::read(&deep("[", "]")).is_err());
-    assert!(hcl::read(&deep("(", ")")).is_err());
-    assert!(
-        hcl::read(&format!(
-            "{}{}",
-            "a {\n".repeat(50_000),
-            "}\n".repeat(50_000)
-        ))
-        .is_err()
-    );
-    assert!(json::read(&format!("{}{}", "[".repeat(50_000), "]".repeat(50_000))).is_err());
-}

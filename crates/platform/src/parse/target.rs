@@ -169,7 +169,7 @@ fn encryption(field: &Field<'_>) -> Option<EncryptionDef> {
         .and_then(|field| source(&field, false));
     let mode = match section.field("mode") {
         None => EncryptionMode::default(),
-        Some(field) => match field.string().as_deref().unwrap_or("external") {
+        Some(field) => match field.string()?.as_str() {
             "external" => EncryptionMode::External,
             "pbkdf2" => EncryptionMode::Pbkdf2,
             other => {
@@ -222,7 +222,7 @@ fn ssh(section: &Section<'_>) -> Option<SshDef> {
     let ca = section.string("host_ca");
     let host_keys = match section.field("host_keys") {
         None => HostKeys::Declared,
-        Some(field) => match (field.string().as_deref().unwrap_or("declared"), ca.clone()) {
+        Some(field) => match (field.string()?.as_str(), ca.clone()) {
             ("declared", _) => HostKeys::Declared,
             ("trust-first", _) => HostKeys::TrustFirst,
             ("ca", Some(ca)) => HostKeys::Ca(ca),

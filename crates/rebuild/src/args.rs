@@ -1,0 +1,252 @@
+//! The command line: what can be typed, and what each word means.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::later;
+
+/// Stands a whole platform up from nothing with OpenTofu, phase by phase, proves it, and tears it down.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rebuild",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+#[command(
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = false
+)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage or definitions, 3 stopped by preflight, \
+4 locked, 5 declined, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// Where the platform is; without it, `rebuild.toml` is looked for here and above
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) platform: Option<PathBuf>,
+    /// What goes to standard output: text, one JSON document, or events as JSON lines
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) output: Output,
+    /// When to use colour; `auto` means on a terminal, and not where `NO_COLOR` is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+    /// Say more: tools, resources and warm directories
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// `--output`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Text for people
+    Human,
+    /// One JSON document
+    Json,
+    /// One JSON document a line, as things happen
+    Ndjson,
+}
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write a small platform that works, to start from
+    Init(Init),
+    /// Apply and verify every phase of a target, in order
+    Up(Up),
+    /// Tear down everything that stands in a target, in reverse, and prove it gone
+    Down(Down),
+    /// Compare a target with what was last applied to it; change nothing
+    Preflight(Preflight),
+    /// Format, validate, lint and test every root module and module; no target, no credentials
+    Check(Check),
+    /// Say what stands in a target, what its last run did and what to type next
+    Status(Status),
+    /// Look at the runs of a target
+    Runs(Runs),
+    /// Take the lock of a target from a holder that is gone
+    Unlock(Unlock),
+}
+
+/// `--target`, of which there is no default.
+#[derive(Args, Debug)]
+pub(crate) struct Target {
+    /// The target: the name of a file in `targets/`
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: String,
+}
+
+/// How a command reacts to being told to stop.
+#[derive(Args, Debug)]
+pub(crate) struct Stop {
+    /// After Ctrl-C or SIGTERM, let the running step go on this long, then interrupt it (`30s`, `5m`)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Init {
+    /// The directory to write it into; made where it is missing
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Go on with the unfinished run
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// End the call once this phase is verified
+    #[arg(long, value_name = "PHASE")]
+    pub(crate) through: Option<String>,
+    /// End the call at the next checkpoint
+    #[arg(long)]
+    pub(crate) pause: bool,
+    /// Never wait and never ask
+    #[arg(long)]
+    pub(crate) no_pause: bool,
+    /// Build anew although the store with this id is missing
+    #[arg(long, value_name = "ID")]
+    pub(crate) first_build: Option<String>,
+    /// Look at this many steps in parallel [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+#[command(override_usage = "rebuild down [OPTIONS] <--target <TARGET>|--confirm <TARGET>>")]
+pub(crate) struct Down {
+    /// The target: the name of a file in `targets/`
+    #[arg(long, value_name = "TARGET", required_unless_present = "confirm")]
+    pub(crate) target: Option<String>,
+    /// The name of a protected target, where nobody can be asked to type it; names the target by itself
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) confirm: Option<String>,
+    /// Print every resource that would go, in order, and touch nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Forget a step that is dead and can't be reached, instead of destroying what it made
+    #[arg(long, value_name = "PHASE.STEP", requires = "reason")]
+    pub(crate) forget: Option<String>,
+    /// Why it is forgotten; goes into the record
+    #[arg(long, value_name = "TEXT", requires = "forget")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Preflight {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Build anew although the store with this id is missing
+    #[arg(long, value_name = "ID")]
+    pub(crate) first_build: Option<String>,
+    /// Look at this many steps in parallel [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// Format files instead of complaining
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Fail where TFLint is not installed
+    #[arg(long)]
+    pub(crate) require_tflint: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Runs {
+    #[command(subcommand)]
+    pub(crate) command: RunsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List the runs of a target, the newest first
+    List(Target),
+    /// Show one run
+    Show(RunsShow),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunsShow {
+    /// The run's id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Unlock {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// The whole command line, with what is recognised only to be refused.
+pub(crate) fn command() -> clap::Command {
+    later::add_to(Cli::command())
+}
+
+/// Reads a length of time as people write it.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| "a length of time looks like `30s`, `5m` or `1h 30m`".to_owned())?;
+    Duration::try_from(span).map_err(|_| "a length of time can't be negative".to_owned())
+}
+
+/// Finds out which output was asked for on a command line that can't be read as a whole.
+pub(crate) fn output_asked(args: &[std::ffi::OsString]) -> Output {
+    let words: Vec<_> = args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let value =
+        words
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(i, word)| match word.strip_prefix("--output") {
+                Some("") => words.get(i + 1).map(|next| next.to_string()),
+                Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+                None => None,
+            });
+    value
+        .and_then(|value| Output::from_str(&value, false).ok())
+        .unwrap_or(Output::Human)
+}

@@ -1,0 +1,313 @@
+//! One command line, carried out: each command ends with something to tell, and one function tells it.
+
+mod calls;
+mod init;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phase_engine::ExitCode;
+use run::api::{CheckOptions, DownOptions, Machine, Site, UpOptions};
+use run::stop::StopRequests;
+use serde_json::{Value, json};
+
+use crate::args::{self, Cli, Command, Output, RunsCommand};
+use crate::failure::Failure;
+use crate::signals;
+use crate::stream::{self, Look, Terminals};
+use crate::ui::{Human, Ndjson, Operator, Questions, Teller, Verbosity};
+
+/// How a command ended, ready to be told in any format.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The document that `--output json` prints; without one, the failure is the document.
+    pub(crate) document: Option<Value>,
+    /// What people read on standard output.
+    pub(crate) text: String,
+    /// What went wrong.
+    pub(crate) failure: Option<Failure>,
+    /// The exit code.
+    pub(crate) exit: ExitCode,
+}
+
+impl Told {
+    /// A command that did what it was asked for.
+    pub(crate) fn done(document: Value, text: String) -> Self {
+        Self {
+            document: Some(document),
+            text,
+            failure: None,
+            exit: ExitCode::Done,
+        }
+    }
+
+    /// A command that has nothing to tell but why it failed.
+    pub(crate) fn failed(failure: Failure) -> Self {
+        let exit = failure.exit;
+        Self {
+            document: None,
+            text: String::new(),
+            failure: Some(failure),
+            exit,
+        }
+    }
+
+    /// Writes it to the two streams.
+    pub(crate) fn tell(&self, output: Output, err: Look) {
+        self.tell_document(output);
+        if let Some(failure) = &self.failure {
+            stream::err(&failure.render(err));
+        }
+    }
+
+    /// Writes what goes to standard output alone.
+    pub(crate) fn tell_document(&self, output: Output) {
+        let text = match output {
+            Output::Human => self.text.clone(),
+            Output::Json => format!("{:#}\n", self.document()),
+            Output::Ndjson => format!("{}\n", self.last_event()),
+        };
+        if !text.is_empty() {
+            stream::out(&text);
+        }
+    }
+
+    fn document(&self) -> Value {
+        match (&self.document, &self.failure) {
+            (Some(document), _) => document.clone(),
+            (None, Some(failure)) => json!({ "schema": 1, "error": failure }),
+            (None, None) => json!({ "schema": 1 }),
+        }
+    }
+
+    /// The event that ends a stream of events.
+    fn last_event(&self) -> Value {
+        let mut event = json!({ "event": "ended", "schema": 1, "exit": self.exit.code() });
+        if let Some(document) = &self.document {
+            event["document"] = document.clone();
+        }
+        if let Some(failure) = &self.failure {
+            event["error"] = json!(failure);
+        }
+        event
+    }
+}
+
+/// Whom a command may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// A person, where there is one.
+    People,
+    /// Nobody.
+    Nothing,
+    /// Nobody, and the preflight report is the command's result.
+    NothingForPreflight,
+}
+
+/// What every command needs.
+pub(crate) struct Context {
+    pub(crate) machine: Machine,
+    pub(crate) output: Output,
+    pub(crate) platform: Option<PathBuf>,
+    pub(crate) verbosity: Verbosity,
+    pub(crate) out: Look,
+    pub(crate) err: Look,
+    pub(crate) terminals: Terminals,
+    pub(crate) is_ci: bool,
+}
+
+impl Context {
+    fn site(&self, target: &args::Target) -> Site {
+        Site {
+            platform: self.platform.clone(),
+            target: target.target.clone(),
+        }
+    }
+
+    /// Runs something that tells as it goes on, may ask, and obeys signals.
+    fn operated(
+        &self,
+        grace: Option<Duration>,
+        asks: Asks,
+        work: impl FnOnce(&Arc<StopRequests>, &Operator<'_>) -> Told,
+    ) -> Told {
+        let stop = Arc::new(StopRequests::new(grace));
+        let teller = self.teller(asks);
+        let says = Arc::clone(&teller);
+        let listening = signals::listen(Arc::clone(&stop), move |level| {
+            if let Some(sentence) = signals::sentence(level) {
+                says.say(&format!("{sentence}\n"));
+            }
+        });
+        if let Err(error) = listening {
+            let mut failure = Failure::new(
+                ExitCode::Failed,
+                "cannot take signals, so nothing was begun",
+            );
+            failure.causes.push(error.to_string());
+            return Told::failed(failure);
+        }
+        let allowed =
+            self.terminals.stdin && self.terminals.stderr && !self.is_ci && asks == Asks::People;
+        let questions = Questions {
+            allowed,
+            stop: Arc::clone(&stop),
+            look: self.err,
+        };
+        let told = work(
+            &stop,
+            &Operator {
+                teller: &*teller,
+                questions,
+            },
+        );
+        teller.end();
+        told
+    }
+
+    fn teller(&self, asks: Asks) -> Arc<dyn Teller> {
+        let verbosity = match self.output {
+            Output::Ndjson => return Arc::new(Ndjson::default()),
+            Output::Json => Verbosity::Quiet,
+            Output::Human => self.verbosity,
+        };
+        let moves = self.terminals.stderr && !self.is_ci;
+        Arc::new(Human::new(
+            self.err,
+            verbosity,
+            moves,
+            asks == Asks::NothingForPreflight,
+        ))
+    }
+}
+
+/// Carries out a command.
+pub(crate) fn run(context: &Context, cli: Cli) -> Told {
+    match cli.command {
+        Command::Init(init) => init::run(&context.machine.cwd, &init.dir),
+        Command::Up(up) => run_up(context, up),
+        Command::Down(down) => run_down(context, down),
+        Command::Preflight(preflight) => {
+            let site = context.site(&preflight.target);
+            let (jobs, first_build) = (jobs(preflight.jobs), preflight.first_build);
+            context.operated(
+                preflight.stop.grace,
+                Asks::NothingForPreflight,
+                |stop, ui| calls::preflight(context, &site, jobs, first_build.as_deref(), stop, ui),
+            )
+        }
+        Command::Check(check) => {
+            let options = CheckOptions {
+                fix: check.fix,
+                require_tflint: check.require_tflint,
+            };
+            context.operated(None, Asks::Nothing, |stop, ui| {
+                calls::check(context, &options, stop, ui)
+            })
+        }
+        Command::Status(status) => calls::status(context, &context.site(&status.target)),
+        Command::Runs(runs) => match runs.command {
+            RunsCommand::List(target) => calls::runs_list(context, &context.site(&target)),
+            RunsCommand::Show(show) => {
+                calls::runs_show(context, &context.site(&show.target), &show.id)
+            }
+        },
+        Command::Unlock(unlock) => {
+            let site = context.site(&unlock.target);
+            context.operated(None, Asks::People, |stop, ui| {
+                calls::unlock(context, &site, stop, ui)
+            })
+        }
+    }
+}
+
+fn run_up(context: &Context, up: args::Up) -> Told {
+    let site = context.site(&up.target);
+    let asks = if up.no_pause {
+        Asks::Nothing
+    } else {
+        Asks::People
+    };
+    let options = UpOptions {
+        resume: up.resume,
+        through: up.through,
+        pause: up.pause,
+        no_pause: up.no_pause,
+        first_build: up.first_build,
+        jobs: jobs(up.jobs),
+    };
+    context.operated(up.stop.grace, asks, |stop, ui| {
+        calls::up(context, &site, &options, stop, ui)
+    })
+}
+
+fn run_down(context: &Context, down: args::Down) -> Told {
+    let target = match down_target(&down) {
+        Ok(target) => target,
+        Err(failure) => return Told::failed(*failure),
+    };
+    let site = Site {
+        platform: context.platform.clone(),
+        target,
+    };
+    let options = DownOptions {
+        confirm: down.confirm,
+        dry_run: down.dry_run,
+        forget: down.forget,
+        reason: down.reason,
+    };
+    context.operated(down.stop.grace, Asks::People, |stop, ui| {
+        calls::down(context, &site, &options, stop, ui)
+    })
+}
+
+/// How many steps at once; 0 leaves it to the machine.
+fn jobs(asked: Option<u16>) -> usize {
+    asked.map_or(0, usize::from)
+}
+
+/// The target of `down`, which `--confirm` alone may name and must never contradict.
+fn down_target(down: &args::Down) -> Result<String, Box<Failure>> {
+    let refused = |message: String, hint| {
+        Err(Box::new(
+            Failure::new(ExitCode::Unusable, message).hint(hint),
+        ))
+    };
+    match (&down.target, &down.confirm) {
+        (Some(target), Some(confirm)) if target != confirm => refused(
+            format!("`--confirm {confirm}` does not match `--target {target}`"),
+            "nothing was touched; type the same name twice, or `--confirm` alone",
+        ),
+        (Some(target), _) | (None, Some(target)) => Ok(target.clone()),
+        (None, None) => refused(
+            "`down` names no target".to_owned(),
+            "add `--target NAME`; there is no default",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_the_document_where_there_is_no_other() {
+        let failed = Told::failed(Failure::new(ExitCode::Locked, "locked").hint("wait"));
+        assert_eq!(
+            failed.document(),
+            json!({ "schema": 1, "error": { "message": "locked", "causes": [], "hint": "wait", "exit": 4 } })
+        );
+        let both = Told {
+            document: Some(json!({ "schema": 1, "id": "x" })),
+            ..failed
+        };
+        assert_eq!(both.document(), json!({ "schema": 1, "id": "x" }));
+        let last = both.last_event();
+        assert_eq!(
+            (&last["event"], &last["exit"], &last["document"]["id"]),
+            (&json!("ended"), &json!(4), &json!("x"))
+        );
+        assert_eq!(last["error"]["message"], "locked");
+    }
+}
