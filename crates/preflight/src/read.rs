@@ -1,0 +1,281 @@
+//! From OpenTofu's events and JSON plan to plain values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use process::Exit;
+use serde_json::Value;
+use tofu::events::{Event, OutputEvent};
+use tofu::{Change, Diagnostic, EventLine, Outcome, PlanDocument, RunError, Shown, ValueChange};
+
+use crate::facts::{
+    AttributeDrift, DriftedObject, ErrorKind, FailedCheck, Looked, OutputChange, PlanError,
+    PlanFacts, PlannedChange,
+};
+use crate::report::SENSITIVE;
+
+/// Reads the events of one plan as they come.
+///
+/// It sees one thing more than [`PlanFacts::of_outcome`]: which objects were refreshed, and so which
+/// providers have objects in a step where nothing drifted.
+#[derive(Debug, Default)]
+pub struct PlanReader {
+    outcome: Outcome,
+    refreshed: BTreeMap<String, String>,
+}
+
+impl PlanReader {
+    /// Starts before the first event.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one event.
+    pub fn take(&mut self, line: &EventLine) {
+        // A data resource is read, not refreshed, so these are managed objects alone.
+        if let Event::Refresh(_, hook) = &line.event {
+            let provider = hook.resource.implied_provider.clone();
+            self.refreshed.insert(hook.resource.addr.clone(), provider);
+        }
+        self.outcome.take(line);
+    }
+
+    /// Notes how the process ended.
+    pub fn end(&mut self, exit: Exit) {
+        self.outcome.end(exit);
+    }
+
+    /// Whether something shows, so that the JSON plan is worth its process: without it no value is
+    /// known, no attribute of drift can be ignored and no changed output explained.
+    pub fn shows_something(&self) -> bool {
+        shows_something(&self.outcome)
+    }
+
+    /// What the plan says. `document` is its JSON form, where it was read.
+    pub fn facts(&self, document: Option<&PlanDocument>) -> PlanFacts {
+        let mut facts = PlanFacts::of_outcome(&self.outcome, document);
+        facts.objects.clear();
+        for provider in self.refreshed.values() {
+            *facts.objects.entry(provider.clone()).or_default() += 1;
+        }
+        facts
+    }
+}
+
+/// Whether drift, a changed output or a failed check shows.
+fn shows_something(outcome: &Outcome) -> bool {
+    !outcome.drift.is_empty()
+        || !outcome.failed_checks.is_empty()
+        || changed_outputs(outcome).next().is_some()
+}
+
+fn changed_outputs(outcome: &Outcome) -> impl Iterator<Item = (&String, &str, &OutputEvent)> {
+    outcome.outputs.iter().filter_map(|(name, output)| {
+        let action = output.action.as_ref()?.as_str();
+        (action != "noop").then_some((name, action, output))
+    })
+}
+
+impl PlanFacts {
+    /// What a plan's summed-up events say. `document` is its JSON form, where it was read.
+    ///
+    /// How many objects a provider has is known by the document only: see [`PlanReader`].
+    pub fn of_outcome(outcome: &Outcome, document: Option<&PlanDocument>) -> Self {
+        let errors = errors(outcome);
+        Self {
+            complete: outcome.plan_summary.is_some() && !outcome.interrupted && !outcome.killed,
+            drift: outcome.drift.iter().map(|change| drifted(change, document)).collect(),
+            changes: outcome.planned.iter().map(planned).collect(),
+            outputs: changed_outputs(outcome)
+                .map(|(name, action, output)| output_change(name, action, output, document))
+                .collect(),
+            checks: checks(outcome, document, !errors.is_empty()),
+            errors,
+            objects: document.map(objects).unwrap_or_default(),
+            explained_outputs: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the JSON plan of this outcome is worth its process: see
+    /// [`PlanReader::shows_something`].
+    pub fn wants_document(outcome: &Outcome) -> bool {
+        shows_something(outcome)
+    }
+}
+
+impl Looked {
+    /// What a plan that failed says.
+    pub fn of_error(error: &RunError) -> Self {
+        let message = chain(error);
+        if error.is_lock_refused() {
+            return Self::Planned(Box::new(PlanFacts {
+                errors: vec![PlanError { kind: ErrorKind::Lock, address: None, message }],
+                ..PlanFacts::default()
+            }));
+        }
+        if error.is_interrupted() {
+            return Self::NotRun { why: message };
+        }
+        let facts = PlanFacts::of_outcome(&error.outcome, None);
+        if facts.errors.is_empty() {
+            Self::Undecided { message }
+        } else {
+            Self::Planned(Box::new(facts))
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
+fn drifted(change: &Change, document: Option<&PlanDocument>) -> DriftedObject {
+    let address = change.address();
+    let attributes = document
+        .into_iter()
+        .flat_map(|document| &document.resource_drift)
+        .filter(|drift| drift.address == address && drift.deposed.is_none())
+        .flat_map(|drift| attributes(&drift.change))
+        .collect();
+    DriftedObject {
+        address: address.to_owned(),
+        action: change.action.as_str().to_owned(),
+        provider: change.resource.implied_provider.clone(),
+        attributes,
+    }
+}
+
+/// What differs. A value is masked when either side of it is sensitive.
+fn attributes(change: &ValueChange) -> Vec<AttributeDrift> {
+    change
+        .attributes()
+        .into_iter()
+        .map(|attribute| {
+            let (was, is) = match (attribute.was, attribute.is) {
+                (None, _) | (_, Shown::Sensitive) => (SENSITIVE.into(), SENSITIVE.into()),
+                (Some(was), Shown::Value(is)) => (was, is),
+                (Some(was), Shown::Unknown) => (was, Value::Null),
+            };
+            AttributeDrift { path: attribute.path, was, is }
+        })
+        .collect()
+}
+
+fn planned(change: &Change) -> PlannedChange {
+    PlannedChange {
+        address: change.address().to_owned(),
+        action: change.action.as_str().to_owned(),
+        reason: change.reason.clone(),
+    }
+}
+
+fn output_change(
+    name: &str,
+    action: &str,
+    output: &OutputEvent,
+    document: Option<&PlanDocument>,
+) -> OutputChange {
+    let change = document.and_then(|document| document.output_changes.get(name));
+    let (was, is) = match change {
+        _ if output.sensitive => (SENSITIVE.into(), SENSITIVE.into()),
+        Some(change) if change.is_sensitive() => (SENSITIVE.into(), SENSITIVE.into()),
+        Some(change) => (change.before.clone(), change.after.clone()),
+        None => (Value::Null, Value::Null),
+    };
+    OutputChange {
+        name: name.to_owned(),
+        action: action.to_owned(),
+        known: change.map(ValueChange::is_known),
+        was,
+        is,
+    }
+}
+
+/// A warning from inside a `check` block may be about something else (a deprecated argument): where
+/// the JSON plan was read, its verdict counts.
+fn checks(outcome: &Outcome, document: Option<&PlanDocument>, errored: bool) -> Vec<FailedCheck> {
+    let told = document.into_iter().flat_map(|document| &document.checks);
+    let told: BTreeMap<&str, &str> = told
+        .filter(|check| check.address.kind == "check")
+        .map(|check| (check.address.name.as_str(), check.status.as_str()))
+        .collect();
+    let mut failed: Vec<FailedCheck> = outcome
+        .failed_checks
+        .iter()
+        .filter(|check| told.get(check.name.as_str()) != Some(&"pass"))
+        .map(|check| FailedCheck { name: check.name.clone(), message: check.message.clone() })
+        .collect();
+    for (name, status) in told {
+        // After an error much is unknown, and the error says why.
+        let counts = status != "pass" && !(errored && status == "unknown");
+        if counts && !failed.iter().any(|check| check.name == name) {
+            let message = format!("the check's status is `{status}`");
+            failed.push(FailedCheck { name: name.to_owned(), message });
+        }
+    }
+    failed
+}
+
+fn errors(outcome: &Outcome) -> Vec<PlanError> {
+    let mut errors: Vec<PlanError> = outcome.errors().map(error).collect();
+    if errors.is_empty()
+        && let Some(exit) = outcome.exit.filter(|exit| !exit.is_success())
+    {
+        let tail = outcome.tail.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+        errors.push(PlanError {
+            kind: ErrorKind::Other,
+            address: None,
+            message: format!("tofu ended with {exit} and told no error\n{tail}").trim_end().to_owned(),
+        });
+    }
+    errors
+}
+
+fn error(diagnostic: &Diagnostic) -> PlanError {
+    let address = diagnostic.address.clone().filter(|address| !address.is_empty());
+    let kind = if diagnostic.mentions("Error acquiring the state lock") {
+        ErrorKind::Lock
+    } else if address.is_some() || speaks_of_the_network(diagnostic) {
+        // OpenTofu gives an address to what a provider says, and to nothing else.
+        ErrorKind::Api
+    } else {
+        ErrorKind::Other
+    };
+    PlanError { kind, address, message: diagnostic.to_string() }
+}
+
+fn speaks_of_the_network(diagnostic: &Diagnostic) -> bool {
+    const WORDS: [&str; 8] = [
+        "connection refused",
+        "connection reset",
+        "no such host",
+        "i/o timeout",
+        "network is unreachable",
+        "no route to host",
+        "TLS handshake timeout",
+        "context deadline exceeded",
+    ];
+    WORDS.iter().any(|word| diagnostic.mentions(word))
+}
+
+/// How many managed objects of each provider the state has: those that are there and those that are
+/// gone. Providers go by the name that the resource type implies, as in the events.
+fn objects(document: &PlanDocument) -> BTreeMap<String, usize> {
+    let there = document
+        .resource_changes
+        .iter()
+        .filter(|change| change.mode == "managed" && !change.change.before.is_null());
+    let gone = document.resource_drift.iter().filter(|drift| drift.change.after.is_null());
+    let mut objects = BTreeMap::new();
+    for object in there.chain(gone) {
+        let provider = object.type_.split('_').next().unwrap_or_default();
+        *objects.entry(provider.to_owned()).or_default() += 1;
+    }
+    objects
+}
