@@ -83,7 +83,11 @@ impl PlanFacts {
         let errors = errors(outcome);
         Self {
             complete: outcome.plan_summary.is_some() && !outcome.interrupted && !outcome.killed,
-            drift: outcome.drift.iter().map(|change| drifted(change, document)).collect(),
+            drift: outcome
+                .drift
+                .iter()
+                .map(|change| drifted(change, document))
+                .collect(),
             changes: outcome.planned.iter().map(planned).collect(),
             outputs: changed_outputs(outcome)
                 .map(|(name, action, output)| output_change(name, action, output, document))
@@ -108,7 +112,11 @@ impl Looked {
         let message = chain(error);
         if error.is_lock_refused() {
             return Self::Planned(Box::new(PlanFacts {
-                errors: vec![PlanError { kind: ErrorKind::Lock, address: None, message }],
+                errors: vec![PlanError {
+                    kind: ErrorKind::Lock,
+                    address: None,
+                    message,
+                }],
                 ..PlanFacts::default()
             }));
         }
@@ -162,7 +170,11 @@ fn attributes(change: &ValueChange) -> Vec<AttributeDrift> {
                 (Some(was), Shown::Value(is)) => (was, is),
                 (Some(was), Shown::Unknown) => (was, Value::Null),
             };
-            AttributeDrift { path: attribute.path, was, is }
+            AttributeDrift {
+                path: attribute.path,
+                was,
+                is,
+            }
         })
         .collect()
 }
@@ -209,14 +221,20 @@ fn checks(outcome: &Outcome, document: Option<&PlanDocument>, errored: bool) -> 
         .failed_checks
         .iter()
         .filter(|check| told.get(check.name.as_str()) != Some(&"pass"))
-        .map(|check| FailedCheck { name: check.name.clone(), message: check.message.clone() })
+        .map(|check| FailedCheck {
+            name: check.name.clone(),
+            message: check.message.clone(),
+        })
         .collect();
     for (name, status) in told {
         // After an error much is unknown, and the error says why.
         let counts = status != "pass" && !(errored && status == "unknown");
         if counts && !failed.iter().any(|check| check.name == name) {
             let message = format!("the check's status is `{status}`");
-            failed.push(FailedCheck { name: name.to_owned(), message });
+            failed.push(FailedCheck {
+                name: name.to_owned(),
+                message,
+            });
         }
     }
     failed
@@ -227,18 +245,28 @@ fn errors(outcome: &Outcome) -> Vec<PlanError> {
     if errors.is_empty()
         && let Some(exit) = outcome.exit.filter(|exit| !exit.is_success())
     {
-        let tail = outcome.tail.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+        let tail = outcome
+            .tail
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n");
         errors.push(PlanError {
             kind: ErrorKind::Other,
             address: None,
-            message: format!("tofu ended with {exit} and told no error\n{tail}").trim_end().to_owned(),
+            message: format!("tofu ended with {exit} and told no error\n{tail}")
+                .trim_end()
+                .to_owned(),
         });
     }
     errors
 }
 
 fn error(diagnostic: &Diagnostic) -> PlanError {
-    let address = diagnostic.address.clone().filter(|address| !address.is_empty());
+    let address = diagnostic
+        .address
+        .clone()
+        .filter(|address| !address.is_empty());
     let kind = if diagnostic.mentions("Error acquiring the state lock") {
         ErrorKind::Lock
     } else if address.is_some() || speaks_of_the_network(diagnostic) {
@@ -247,7 +275,11 @@ fn error(diagnostic: &Diagnostic) -> PlanError {
     } else {
         ErrorKind::Other
     };
-    PlanError { kind, address, message: diagnostic.to_string() }
+    PlanError {
+        kind,
+        address,
+        message: diagnostic.to_string(),
+    }
 }
 
 fn speaks_of_the_network(diagnostic: &Diagnostic) -> bool {
@@ -271,7 +303,10 @@ fn objects(document: &PlanDocument) -> BTreeMap<String, usize> {
         .resource_changes
         .iter()
         .filter(|change| change.mode == "managed" && !change.change.before.is_null());
-    let gone = document.resource_drift.iter().filter(|drift| drift.change.after.is_null());
+    let gone = document
+        .resource_drift
+        .iter()
+        .filter(|drift| drift.change.after.is_null());
     let mut objects = BTreeMap::new();
     for object in there.chain(gone) {
         let provider = object.type_.split('_').next().unwrap_or_default();
