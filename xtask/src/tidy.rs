@@ -37,6 +37,8 @@ fn findings(root: &Path) -> Result<Vec<String>> {
     findings.extend(manifests::arrows(&tree)?);
     findings.extend(manifests::lock_file(&tree));
     findings.extend(docs::paths(&tree));
+    findings.extend(docs::exit_codes(&tree));
+    findings.extend(docs::ci(&tree));
     Ok(findings)
 }
 

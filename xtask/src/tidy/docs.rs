@@ -1,5 +1,7 @@
 //! Checks of the pages: what they name is there.
 
+use std::collections::BTreeSet;
+
 use super::Tree;
 
 /// Where a path in backticks may begin; anything else in backticks is not taken for one.
@@ -35,6 +37,54 @@ pub(super) fn paths(tree: &Tree) -> Vec<String> {
         }
     }
     findings
+}
+
+/// The exit codes of the README are those of the code.
+pub(super) fn exit_codes(tree: &Tree) -> Vec<String> {
+    const CODE: &str = "crates/phase-engine/src/exit.rs";
+    let Some(code) = tree.text(CODE) else {
+        return vec![format!("{CODE}: is missing")];
+    };
+    let readme = tree.text("README.md").unwrap_or_default();
+    let in_code: BTreeSet<u8> = code
+        .lines()
+        .skip_while(|line| !line.contains("fn code("))
+        .take_while(|line| *line != "    }")
+        .filter_map(|line| {
+            line.trim()
+                .strip_suffix(',')?
+                .split_once(" => ")?
+                .1
+                .parse()
+                .ok()
+        })
+        .collect();
+    let in_readme: BTreeSet<u8> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" |")?.0.parse().ok())
+        .collect();
+    if in_code.is_empty() || in_code != in_readme {
+        return vec![format!(
+            "README.md: has the exit codes {in_readme:?}; {CODE} has {in_code:?}"
+        )];
+    }
+    Vec::new()
+}
+
+/// The command by which the README says to run the tests is one that CI runs.
+pub(super) fn ci(tree: &Tree) -> Vec<String> {
+    const COMMAND: &str = "cargo xtask test";
+    ["README.md", ".ci/run"]
+        .into_iter()
+        .filter(|path| {
+            !tree
+                .text(path)
+                .unwrap_or_default()
+                .lines()
+                .any(|line| line.starts_with(COMMAND))
+        })
+        .map(|path| format!("{path}: has no line with `{COMMAND}`"))
+        .collect()
 }
 
 /// Returns what stands in backticks and looks like a path of this tree.
@@ -95,6 +145,36 @@ mod tests {
         assert_eq!(
             joined("docs", "decisions/0001.md"),
             "docs/decisions/0001.md"
+        );
+    }
+
+    #[test]
+    fn exit_codes_that_differ_are_found() {
+        let code = "    pub fn code(self) -> u8 {\n        Self::Done => 0,\n        Self::Locked => 4,\n    }\n\
+                        Self::Other => 9,\n";
+        let with = |readme: &str| {
+            exit_codes(&Tree::of(&[
+                ("README.md", readme),
+                ("crates/phase-engine/src/exit.rs", code),
+            ]))
+        };
+        assert_eq!(
+            with("| code | meaning |\n| --- | --- |\n| 0 | done |\n| 4 | locked |\n"),
+            Vec::<String>::new()
+        );
+        assert_eq!(with("| 0 | done |\n").len(), 1);
+    }
+
+    #[test]
+    fn a_test_command_that_ci_does_not_run_is_found() {
+        let readme = ("README.md", "cargo xtask test   # all\n");
+        assert_eq!(
+            ci(&Tree::of(&[readme, (".ci/run", "cargo test\n")])).len(),
+            1
+        );
+        assert_eq!(
+            ci(&Tree::of(&[readme, (".ci/run", "cargo xtask test\n")])).len(),
+            0
         );
     }
 
