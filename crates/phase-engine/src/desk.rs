@@ -145,12 +145,12 @@ impl<D, L: Ledger<D>, O: Operator> ApplyDesk<'_, '_, D, L, O> {
         stored
     }
 
-    fn started(step: &StepId, definition: String, detail: Option<D>) -> Entry<D> {
+    fn started(step: &StepId, definition: String, detail: D) -> Entry<D> {
         Entry::Step {
             step: step.clone(),
             event: StepEvent::Started,
             definition: Some(definition),
-            detail,
+            detail: Some(detail),
             failure: None,
         }
     }
@@ -169,7 +169,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
     fn ask(&mut self, step: &StepId, question: Question<D>) -> bool {
         match question {
             Question::Begin { definition, detail } => {
-                self.may_begin() && self.append(vec![Self::started(step, definition, Some(detail))])
+                self.may_begin() && self.append(vec![Self::started(step, definition, detail)])
             }
             Question::Note(detail) => {
                 self.told.halt.is_none()
@@ -198,14 +198,16 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
                     return false;
                 }
                 // One that was cut from these very definitions needs its end only.
-                let mut entries = Vec::new();
                 let cut = self.book.history.status_of(step) == StepStatus::Started;
                 let same = self.book.history.definition_of(step) == Some(definition.as_str());
-                if !(cut && same) {
-                    entries.push(Self::started(step, definition, None));
-                }
-                entries.push(Entry::step(step, StepEvent::Succeeded, Some(detail), None));
-                self.append(entries)
+                self.append(if cut && same {
+                    vec![Entry::step(step, StepEvent::Succeeded, Some(detail), None)]
+                } else {
+                    vec![
+                        Self::started(step, definition, detail),
+                        Entry::step(step, StepEvent::Succeeded, None, None),
+                    ]
+                })
             }
             Ok(Applied::Ended(StepResult { end, detail })) => {
                 if self.told.halt.is_some() {

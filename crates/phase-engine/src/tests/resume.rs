@@ -210,7 +210,8 @@ fn a_cut_step_that_turns_out_done_from_other_definitions_is_stored_as_begun_from
 
 #[test]
 fn what_changed_before_the_resume_point_stops_with_the_difference() {
-    let cases: [(&[(&str, &[&str])], &[&str]); 6] = [
+    type Phases<'a> = &'a [(&'a str, &'a [&'a str])];
+    let cases: [(Phases<'_>, &[&str]); 6] = [
         (
             &[
                 ("0", &["a"]),

@@ -322,7 +322,7 @@ fn the_first_stop_lets_the_running_step_end_and_starts_no_other() {
         assert_eq!(ended.status, Some(RunStatus::Interrupted), "{call}");
         assert_eq!(ended.exit, ExitCode::Interrupted, "{call}");
         assert_eq!(target.world.take(&["apply", "verify", "check"]), expected);
-        assert_eq!(target.history.status_of(&id("1.a")).ended_well(), true);
+        assert!(target.history.status_of(&id("1.a")).ended_well());
         // And it goes on from there.
         assert_eq!(target.resume().status, Some(RunStatus::Finished), "{call}");
     }

@@ -1,0 +1,111 @@
+//! What stands, step by step, and what it was applied from.
+
+use std::collections::BTreeMap;
+
+use phase_engine::{RunId, StepId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Outputs, Time, ToolRecord, Values};
+
+/// What one apply of a step began from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Applied {
+    /// The digest of the bundle.
+    pub bundle: String,
+    /// The digest of what `init` added to it: dependency lock file, downloaded modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_extras: Option<String>,
+    /// The commit that the bundle was packed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The digest of the step's definitions.
+    #[serde(default)]
+    pub definition: String,
+    /// The step's resolved inputs.
+    #[serde(default)]
+    pub values: Values,
+    /// The tool that applied it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolRecord>,
+    /// The providers, by source address, with their versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub providers: BTreeMap<String, String>,
+    /// The run that applied it.
+    #[serde(with = "crate::words::text")]
+    #[schemars(with = "String")]
+    pub run: RunId,
+    /// When the apply began.
+    pub since: Time,
+    /// It has not ended well: it failed, it was interrupted or cut, or it is at work.
+    #[serde(default)]
+    pub attempted: bool,
+}
+
+/// Which state a step has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StateMark {
+    /// The state's lineage.
+    pub lineage: String,
+    /// The state's serial within its lineage.
+    pub serial: u64,
+    /// The SHA-256 of the state as it is stored, in hexadecimal.
+    pub digest: String,
+}
+
+/// One step that stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StandingEntry {
+    /// The step.
+    #[serde(with = "crate::words::text")]
+    #[schemars(with = "String")]
+    pub step: StepId,
+    /// Its kind: `tofu`, `nodes`, `ssh`, `ansible`, `talos`, `exec`.
+    pub kind: String,
+    /// The step inside whose things it lives.
+    #[serde(with = "crate::words::maybe", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub contained_in: Option<StepId>,
+    /// The last apply of it that began. `down` uses it.
+    #[serde(flatten)]
+    pub applied: Applied,
+    /// While that has not ended well: what was applied before it, the latest first, down to the last that ended
+    /// well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<Applied>,
+    /// Its state, where its kind has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateMark>,
+    /// Its outputs that are not sensitive.
+    #[serde(default, skip_serializing_if = "Outputs::is_empty")]
+    pub outputs: Outputs,
+}
+
+impl StandingEntry {
+    /// Gives the last apply that ended well: what preflight and a re-verify hold the world against.
+    pub fn as_applied(&self) -> Option<&Applied> {
+        self.teardown_order().find(|applied| !applied.attempted)
+    }
+
+    /// Gives the bundles to tear it down with: the one last attempted, then those before it.
+    pub fn teardown_order(&self) -> impl Iterator<Item = &Applied> {
+        std::iter::once(&self.applied).chain(&self.previous)
+    }
+
+    /// Begins another apply: what was applied before stays known until this one ends well.
+    pub(crate) fn attempt(&mut self, applied: Applied) {
+        let former = std::mem::replace(&mut self.applied, applied);
+        let now = &self.applied;
+        let same = former.bundle == now.bundle && former.init_extras == now.init_extras;
+        // An attempt from the same bundle as this one adds nothing to undo it with.
+        if !(former.attempted && same) {
+            self.previous.insert(0, former);
+        }
+    }
+
+    /// The last apply ended well.
+    pub(crate) fn settle(&mut self) {
+        self.applied.attempted = false;
+        self.previous.clear();
+    }
+}

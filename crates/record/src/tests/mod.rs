@@ -1,0 +1,1 @@
+//! The record against a store in memory.
