@@ -471,12 +471,16 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
     }
 
     fn prune_failed(&mut self, phase: &PhaseId, step: Option<StepId>, failure: Failure) -> Halt {
-        let entry = Entry::PhaseTeardownFailed {
-            phase: phase.clone(),
-            failure: failure.clone(),
-        };
-        if let Err(error) = self.book.append(vec![entry]) {
-            return Halt::Ledger(error);
+        // Of a phase that stays, only a step was to go.
+        if self.book.history.unproven.contains(phase) {
+            let failure = failure.clone();
+            let entry = Entry::PhaseTeardownFailed {
+                phase: phase.clone(),
+                failure,
+            };
+            if let Err(error) = self.book.append(vec![entry]) {
+                return Halt::Ledger(error);
+            }
         }
         let failures = vec![PhaseFailure {
             phase: Some(phase.clone()),

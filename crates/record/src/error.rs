@@ -57,7 +57,9 @@ pub enum RecordError {
         run: RunId,
     },
     /// Someone else wrote in between: the target's lock was lost.
-    #[error("`{key}` was written by someone else: this call does not hold the target's lock any more")]
+    #[error(
+        "`{key}` was written by someone else: this call does not hold the target's lock any more"
+    )]
     LockLost {
         /// What was to be written.
         key: Key,

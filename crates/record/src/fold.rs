@@ -28,7 +28,12 @@ pub(crate) struct Fold<'a> {
 
 impl Fold<'_> {
     /// Adds the time since the last write to what it was spent on.
-    pub(crate) fn spend(&mut self, entries: &[Entry<Detail>], bucket: &Option<Bucket>, since: Time) {
+    pub(crate) fn spend(
+        &mut self,
+        entries: &[Entry<Detail>],
+        bucket: &Option<Bucket>,
+        since: Time,
+    ) {
         let seconds = self.now.seconds_since(since);
         let add = |time: &mut f64| *time = rounded(*time + seconds);
         match (entries.first(), bucket) {
@@ -40,10 +45,22 @@ impl Fold<'_> {
             (Some(Entry::PhaseApplying { phase }), _) => {
                 add(&mut self.phase(phase).apply_seconds);
             }
-            (_, Some(Bucket { phase, is_verify: false })) => {
+            (
+                _,
+                Some(Bucket {
+                    phase,
+                    is_verify: false,
+                }),
+            ) => {
                 add(&mut self.phase(phase).apply_seconds);
             }
-            (_, Some(Bucket { phase, is_verify: true })) => {
+            (
+                _,
+                Some(Bucket {
+                    phase,
+                    is_verify: true,
+                }),
+            ) => {
                 add(&mut self.phase(phase).verify_seconds);
             }
             (_, None) => {}
@@ -59,34 +76,57 @@ impl Fold<'_> {
         match entry {
             Entry::CallBegan { kind } => self.call_began(kind),
             Entry::PhaseApplying { phase } => {
-                *bucket = Some(Bucket { phase: phase.clone(), is_verify: false });
+                *bucket = Some(Bucket {
+                    phase: phase.clone(),
+                    is_verify: false,
+                });
                 let (commit, bundle) = (self.call.commit.clone(), self.call.bundle.clone());
                 let phase = self.phase(&phase);
                 phase.status = PhaseStatus::Applying;
                 phase.commit = commit;
                 phase.bundle = bundle;
             }
-            Entry::Step { step, event, definition, detail, failure } => {
+            Entry::Step {
+                step,
+                event,
+                definition,
+                detail,
+                failure,
+            } => {
                 self.step(&step, event, definition, detail, failure)?;
             }
             Entry::Note { step, detail } => self.detail(&step, detail),
             Entry::PhaseVerifying { phase, basis } => {
-                *bucket = Some(Bucket { phase: phase.clone(), is_verify: true });
+                *bucket = Some(Bucket {
+                    phase: phase.clone(),
+                    is_verify: true,
+                });
                 if basis == Basis::JustApplied {
                     self.phase(&phase).status = PhaseStatus::Verifying;
                 }
             }
-            Entry::PhaseVerified { phase, basis, steps } => {
+            Entry::PhaseVerified {
+                phase,
+                basis,
+                steps,
+            } => {
                 *bucket = None;
                 self.verified(&phase, basis, steps);
             }
-            Entry::PhaseStopped { phase, part, failures } => {
+            Entry::PhaseStopped {
+                phase,
+                part,
+                failures,
+            } => {
                 *bucket = None;
                 if part != Part::Reverify {
                     let exit = merge(failures.iter().map(|failure| failure.failure.exit));
                     let interrupted = exit == ExitCode::Interrupted;
-                    self.phase(&phase).status =
-                        if interrupted { PhaseStatus::Interrupted } else { PhaseStatus::Failed };
+                    self.phase(&phase).status = if interrupted {
+                        PhaseStatus::Interrupted
+                    } else {
+                        PhaseStatus::Failed
+                    };
                 }
             }
             Entry::Checkpoint { .. } => {}
@@ -98,7 +138,9 @@ impl Fold<'_> {
                 phase.teardown_began.get_or_insert(now);
             }
             Entry::PhaseGone { phase, warnings } => {
-                self.record.suspects.retain(|suspect| suspect.step.phase != phase);
+                self.record
+                    .suspects
+                    .retain(|suspect| suspect.step.phase != phase);
                 let warning = |failure| ErrorRecord::of(Some(&phase), None, failure);
                 let warnings = warnings.iter().map(warning).collect();
                 let phase = self.phase(&phase);
@@ -112,7 +154,11 @@ impl Fold<'_> {
                     phase.status = PhaseStatus::TeardownFailed;
                 }
             }
-            Entry::CallEnded { status, exit, failures } => {
+            Entry::CallEnded {
+                status,
+                exit,
+                failures,
+            } => {
                 *bucket = None;
                 self.call_ended(status, exit, &failures);
             }
@@ -125,7 +171,11 @@ impl Fold<'_> {
         let ended = self.record.calls.last().and_then(|call| call.ended);
         if let (true, Some(ended)) = (paused, ended) {
             let seconds = self.call.started.seconds_since(ended);
-            let verified = self.record.phases.iter_mut().filter(|phase| phase.verified.is_some());
+            let verified = self
+                .record
+                .phases
+                .iter_mut()
+                .filter(|phase| phase.verified.is_some());
             if let Some(phase) = verified.last() {
                 phase.pause_seconds = rounded(phase.pause_seconds + seconds);
             }
@@ -164,66 +214,83 @@ impl Fold<'_> {
             phase.steps = steps;
             // Those that are verified stand in front, in the order in which they were.
             let phases = &mut self.record.phases;
-            let at = phases.iter().position(|phase| phase.id == *id).unwrap_or_default();
+            let at = phases
+                .iter()
+                .position(|phase| phase.id == *id)
+                .unwrap_or_default();
             let mut phase = phases.remove(at);
             phase.verified.get_or_insert(now);
             let behind = phases.iter().position(|phase| phase.verified.is_none());
-            let to = if at < behind.unwrap_or(phases.len()) { at } else { behind.unwrap_or(at) };
+            let to = if at < behind.unwrap_or(phases.len()) {
+                at
+            } else {
+                behind.unwrap_or(at)
+            };
             phases.insert(to, phase);
         }
         let record = &mut *self.record;
         record.last_verify = Some(now);
         record.total_seconds = now.seconds_since(record.first_start);
-        record.over_budget =
-            record.budget_seconds.is_some_and(|budget| record.total_seconds > budget);
+        record.over_budget = record
+            .budget_seconds
+            .is_some_and(|budget| record.total_seconds > budget);
     }
 
     fn phase(&mut self, id: &PhaseId) -> &mut PhaseRecord {
         let phases = &mut self.record.phases;
-        let at = phases.iter().position(|phase| phase.id == *id).unwrap_or_else(|| {
-            phases.push(PhaseRecord {
-                id: id.clone(),
-                status: PhaseStatus::Applying,
-                commit: None,
-                bundle: None,
-                verified: None,
-                last_verify: None,
-                teardown_began: None,
-                apply_seconds: 0.0,
-                verify_seconds: 0.0,
-                pause_seconds: 0.0,
-                steps: Vec::new(),
-                made: Default::default(),
-                outputs: Default::default(),
-                warnings: Vec::new(),
+        let at = phases
+            .iter()
+            .position(|phase| phase.id == *id)
+            .unwrap_or_else(|| {
+                phases.push(PhaseRecord {
+                    id: id.clone(),
+                    status: PhaseStatus::Applying,
+                    commit: None,
+                    bundle: None,
+                    verified: None,
+                    last_verify: None,
+                    teardown_began: None,
+                    apply_seconds: 0.0,
+                    verify_seconds: 0.0,
+                    pause_seconds: 0.0,
+                    steps: Vec::new(),
+                    made: Default::default(),
+                    outputs: Default::default(),
+                    warnings: Vec::new(),
+                });
+                phases.len() - 1
             });
-            phases.len() - 1
-        });
         &mut phases[at]
     }
 
     fn step_record(&mut self, id: &StepId) -> &mut StepRecord {
         let steps = &mut self.record.steps;
-        let at = steps.iter().position(|step| step.step == *id).unwrap_or_else(|| {
-            steps.push(StepRecord {
-                step: id.clone(),
-                status: StepStatus::Pending,
-                attempts: 0,
-                started: None,
-                ended: None,
-                host: None,
-                definition: None,
-                planned: None,
-                forgotten: Vec::new(),
-                error: None,
+        let at = steps
+            .iter()
+            .position(|step| step.step == *id)
+            .unwrap_or_else(|| {
+                steps.push(StepRecord {
+                    step: id.clone(),
+                    status: StepStatus::Pending,
+                    attempts: 0,
+                    started: None,
+                    ended: None,
+                    host: None,
+                    definition: None,
+                    planned: None,
+                    forgotten: Vec::new(),
+                    error: None,
+                });
+                steps.len() - 1
             });
-            steps.len() - 1
-        });
         &mut steps[at]
     }
 
     fn standing(&mut self, id: &StepId) -> Option<&mut StandingEntry> {
-        self.record.standing.iter_mut().find(|entry| entry.step == *id)
+        self.record
+            .standing
+            .iter_mut()
+            .find(|entry| entry.step == *id)
     }
 
     fn step(
@@ -241,7 +308,10 @@ impl Fold<'_> {
         step.status = step
             .status
             .after(event)
-            .map_err(|source| RecordError::Event { step: id.clone(), source })?;
+            .map_err(|source| RecordError::Event {
+                step: id.clone(),
+                source,
+            })?;
         step.error = error;
         match event {
             StepEvent::Started => {
@@ -287,7 +357,10 @@ impl Fold<'_> {
         };
         let standing = &mut self.record.standing;
         let mut ids: Vec<StepId> = standing.iter().map(|entry| entry.step.clone()).collect();
-        let former = ids.iter().position(|other| other == id).map(|at| standing.remove(at));
+        let former = ids
+            .iter()
+            .position(|other| other == id)
+            .map(|at| standing.remove(at));
         let entry = match former {
             Some(mut entry) => {
                 entry.kind = starting.kind;
@@ -310,7 +383,15 @@ impl Fold<'_> {
     }
 
     fn detail(&mut self, id: &StepId, detail: Detail) {
-        let Detail { starting: _, planned, state, made, outputs, suspects, forgotten } = detail;
+        let Detail {
+            starting: _,
+            planned,
+            state,
+            made,
+            outputs,
+            suspects,
+            forgotten,
+        } = detail;
         let (now, run) = (self.now, self.record.run.clone());
         let step = self.step_record(id);
         if !planned.is_empty() {
@@ -346,7 +427,13 @@ impl Fold<'_> {
             let known = |suspect: &Suspect| suspect.step == *id && suspect.address == address;
             if !self.record.suspects.iter().any(known) {
                 let (step, run) = (id.clone(), run.clone());
-                self.record.suspects.push(Suspect { step, address, provider, since: now, run });
+                self.record.suspects.push(Suspect {
+                    step,
+                    address,
+                    provider,
+                    since: now,
+                    run,
+                });
             }
         }
     }

@@ -26,7 +26,12 @@ pub struct Head {
 impl Head {
     /// Gives the head of a target that has had no run.
     pub fn empty(fence: u64) -> Self {
-        Self { schema: SCHEMA, fence, current: None, last_known_good: None }
+        Self {
+            schema: SCHEMA,
+            fence,
+            current: None,
+            last_known_good: None,
+        }
     }
 }
 

@@ -8,9 +8,7 @@ use phase_engine::{
 };
 
 use crate::fold::{Bucket, Fold};
-use crate::{
-    CallRecord, Detail, Head, Loaded, Record, RecordError, RecordStore, SCHEMA, Time,
-};
+use crate::{CallRecord, Detail, Head, Loaded, Record, RecordError, RecordStore, SCHEMA, Time};
 
 /// Tells the time.
 pub type Clock = Box<dyn Fn() -> Time + Send>;
@@ -35,7 +33,10 @@ pub struct RecordView(Arc<Mutex<Option<Arc<Record>>>>);
 impl RecordView {
     /// Gives the record as it was last stored; none where the target has had no run.
     pub fn get(&self) -> Option<Arc<Record>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set(&self, record: &Record) {
@@ -113,7 +114,9 @@ impl RecordLedger {
     /// Changes the record of the target's run by something else than an entry: a decision, a
     /// suspect, what a rescue or a repair did.
     pub fn change(&mut self, change: impl FnOnce(&mut Record)) -> Result<(), RecordError> {
-        let Some(current) = &mut self.current else { return Err(RecordError::NoRun) };
+        let Some(current) = &mut self.current else {
+            return Err(RecordError::NoRun);
+        };
         let mut record = current.value.clone();
         change(&mut record);
         record.fence = self.fence;
@@ -126,10 +129,18 @@ impl RecordLedger {
     fn base(&self, entries: &[Entry<Detail>]) -> Result<(Record, bool), RecordError> {
         let current = self.current.as_ref().map(|current| &current.value);
         match (entries.first(), current) {
-            (Some(Entry::CallBegan { kind: CallKind::New }), _)
-            | (Some(Entry::CallBegan { kind: CallKind::TearDown }), None) => {
-                Ok((self.begin(current), true))
-            }
+            (
+                Some(Entry::CallBegan {
+                    kind: CallKind::New,
+                }),
+                _,
+            )
+            | (
+                Some(Entry::CallBegan {
+                    kind: CallKind::TearDown,
+                }),
+                None,
+            ) => Ok((self.begin(current), true)),
             (_, Some(current)) => Ok((current.clone(), false)),
             (_, None) => Err(RecordError::NoRun),
         }
@@ -155,8 +166,12 @@ impl RecordLedger {
             calls: Vec::new(),
             phases: Vec::new(),
             steps: Vec::new(),
-            standing: former.map(|former| former.standing.clone()).unwrap_or_default(),
-            suspects: former.map(|former| former.suspects.clone()).unwrap_or_default(),
+            standing: former
+                .map(|former| former.standing.clone())
+                .unwrap_or_default(),
+            suspects: former
+                .map(|former| former.suspects.clone())
+                .unwrap_or_default(),
             decisions: Vec::new(),
             error: None,
             unknown: Default::default(),
@@ -167,8 +182,12 @@ impl RecordLedger {
         let now = (self.clock)();
         let (mut record, is_new) = self.base(&entries)?;
         let mut bucket = self.bucket.clone();
-        let mut fold =
-            Fold { record: &mut record, sequence: &self.sequence, call: &self.call, now };
+        let mut fold = Fold {
+            record: &mut record,
+            sequence: &self.sequence,
+            call: &self.call,
+            now,
+        };
         if let Some(last) = self.last {
             fold.spend(&entries, &bucket, last);
         }
@@ -191,7 +210,9 @@ impl RecordLedger {
     /// Lets the head say that the run is finished, once its record does; a call may have been cut
     /// between the two.
     fn mend_head(&mut self) -> Result<(), RecordError> {
-        let (Some(head), Some(current)) = (&mut self.head, &self.current) else { return Ok(()) };
+        let (Some(head), Some(current)) = (&mut self.head, &self.current) else {
+            return Ok(());
+        };
         let run = &current.value.run;
         if current.value.finished.is_none() || head.value.last_known_good.as_ref() == Some(run) {
             return Ok(());
@@ -207,8 +228,12 @@ impl RecordLedger {
 
 impl Ledger<Detail> for RecordLedger {
     fn append(&mut self, entries: Vec<Entry<Detail>>) -> Result<(), LedgerError> {
-        let run = self.record().map_or(&self.new_run.run, |record| &record.run).clone();
-        self.store(entries)
-            .map_err(|error| LedgerError::new(format!("cannot keep the record of run `{run}`"), error))
+        let run = self
+            .record()
+            .map_or(&self.new_run.run, |record| &record.run)
+            .clone();
+        self.store(entries).map_err(|error| {
+            LedgerError::new(format!("cannot keep the record of run `{run}`"), error)
+        })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use phase_engine::{ExitCode, Failure, PhaseFailure, PhaseId, ResourceAddress, RunId, StepId, StepStatus};
+use phase_engine::{
+    ExitCode, Failure, PhaseFailure, PhaseId, ResourceAddress, RunId, StepId, StepStatus,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +214,11 @@ pub struct Suspect {
     #[schemars(with = "String")]
     pub step: StepId,
     /// The resource; where it is not known, the step itself is suspect.
-    #[serde(with = "crate::words::maybe", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Option<String>")]
     pub address: Option<ResourceAddress>,
     /// Its provider.
@@ -275,11 +281,19 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRecord {
     /// The phase.
-    #[serde(with = "crate::words::maybe", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Option<String>")]
     pub phase: Option<PhaseId>,
     /// The step.
-    #[serde(with = "crate::words::maybe", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Option<String>")]
     pub step: Option<StepId>,
     /// What was tried.
@@ -329,7 +343,11 @@ impl ErrorRecord {
 
 impl From<&PhaseFailure> for ErrorRecord {
     fn from(failure: &PhaseFailure) -> Self {
-        Self::of(failure.phase.as_ref(), failure.step.as_ref(), &failure.failure)
+        Self::of(
+            failure.phase.as_ref(),
+            failure.step.as_ref(),
+            &failure.failure,
+        )
     }
 }
 

@@ -84,11 +84,20 @@ impl Record {
     pub fn history(&self) -> History {
         let steps = self.steps.iter().map(|step| {
             let definition = step.definition.clone();
-            (step.step.clone(), StepHistory { status: step.status, definition })
+            (
+                step.step.clone(),
+                StepHistory {
+                    status: step.status,
+                    definition,
+                },
+            )
         });
         let verified = self.phases.iter().filter(|phase| phase.verified.is_some());
-        let mut unproven: Vec<&PhaseRecord> =
-            self.phases.iter().filter(|phase| phase.status.is_unproven()).collect();
+        let mut unproven: Vec<&PhaseRecord> = self
+            .phases
+            .iter()
+            .filter(|phase| phase.status.is_unproven())
+            .collect();
         // The list is in order of application, a teardown goes backward.
         unproven.reverse();
         unproven.sort_by_key(|phase| phase.teardown_began);
@@ -97,9 +106,16 @@ impl Record {
             teardown_begun: self.teardown_began.is_some(),
             steps: steps.collect(),
             verified: verified
-                .map(|phase| VerifiedPhase { phase: phase.id.clone(), steps: phase.steps.clone() })
+                .map(|phase| VerifiedPhase {
+                    phase: phase.id.clone(),
+                    steps: phase.steps.clone(),
+                })
                 .collect(),
-            standing: self.standing.iter().map(|entry| entry.step.clone()).collect(),
+            standing: self
+                .standing
+                .iter()
+                .map(|entry| entry.step.clone())
+                .collect(),
             unproven: unproven.into_iter().map(|phase| phase.id.clone()).collect(),
         }
     }
@@ -107,7 +123,9 @@ impl Record {
     /// Gives what `down` has to do, as far as the record knows. The caller adds unknown states, the
     /// phase that goes last and what is to be forgotten.
     pub fn teardown(&self) -> Teardown {
-        Teardown::of(&self.history(), |step| self.standing_of(step)?.contained_in.clone())
+        Teardown::of(&self.history(), |step| {
+            self.standing_of(step)?.contained_in.clone()
+        })
     }
 
     /// Finds a phase.
@@ -137,6 +155,8 @@ impl Record {
 
     /// Gives the seconds of the budget that are left at `now`; negative where it is used up.
     pub fn budget_left(&self, now: Time) -> Option<f64> {
-        Some(crate::time::rounded(self.budget_seconds? - now.seconds_since(self.first_start)))
+        Some(crate::time::rounded(
+            self.budget_seconds? - now.seconds_since(self.first_start),
+        ))
     }
 }

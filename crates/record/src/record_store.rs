@@ -44,11 +44,16 @@ impl RecordStore {
     }
 
     fn read(&self, key: &Key) -> Result<Option<Versioned>, RecordError> {
-        self.store.get(key).map_err(|source| RecordError::Read { key: key.clone(), source })
+        self.store.get(key).map_err(|source| RecordError::Read {
+            key: key.clone(),
+            source,
+        })
     }
 
     fn load<T: DeserializeOwned>(&self, key: &Key) -> Result<Option<Loaded<T>>, RecordError> {
-        let Some(Versioned { bytes, tag }) = self.read(key)? else { return Ok(None) };
+        let Some(Versioned { bytes, tag }) = self.read(key)? else {
+            return Ok(None);
+        };
         let value = decode(key, &bytes)?;
         Ok(Some(Loaded { value, bytes, tag }))
     }
@@ -82,17 +87,22 @@ impl RecordStore {
         let key = key_of(run)?;
         let loaded: Option<Loaded<Record>> = self.load(&key)?;
         match loaded {
-            Some(loaded) if loaded.value.run != *run => {
-                Err(RecordError::Mismatch { key, found: loaded.value.run })
-            }
+            Some(loaded) if loaded.value.run != *run => Err(RecordError::Mismatch {
+                key,
+                found: loaded.value.run,
+            }),
             loaded => Ok(loaded),
         }
     }
 
     /// Reads the record of the run that the head points to.
     pub fn current(&self) -> Result<Option<Loaded<Record>>, RecordError> {
-        let Some(run) = self.head()?.and_then(|head| head.value.current) else { return Ok(None) };
-        self.record(&run)?.map(Some).ok_or(RecordError::Missing { run })
+        let Some(run) = self.head()?.and_then(|head| head.value.current) else {
+            return Ok(None);
+        };
+        self.record(&run)?
+            .map(Some)
+            .ok_or(RecordError::Missing { run })
     }
 
     /// Gives the last run that came to be finished.
@@ -100,7 +110,9 @@ impl RecordStore {
     /// A finished run counts from the moment that its record says so, even where the call was cut
     /// before the head said it too.
     pub fn last_known_good(&self) -> Result<Option<RunId>, RecordError> {
-        let Some(head) = self.head()? else { return Ok(None) };
+        let Some(head) = self.head()? else {
+            return Ok(None);
+        };
         if let Some(run) = &head.value.current
             && let Some(record) = self.record(run)?
             && record.value.finished.is_some()
@@ -115,8 +127,10 @@ impl RecordStore {
     /// A damaged record is listed as that. A record that the head never came to point to was never
     /// begun, and is not listed.
     pub fn list(&self) -> Result<Vec<Listed>, RecordError> {
-        let keys =
-            self.store.list(layout::RUNS).map_err(|source| RecordError::List { source })?;
+        let keys = self
+            .store
+            .list(layout::RUNS)
+            .map_err(|source| RecordError::List { source })?;
         let named = keys.iter().filter_map(layout::run_of_record);
         let mut runs: Vec<RunId> = named.filter_map(|run| RunId::new(run).ok()).collect();
         runs.sort();
@@ -158,7 +172,9 @@ impl RecordStore {
         let value = Head {
             current: Some(record.value.run.clone()),
             fence: record.value.fence,
-            ..before.cloned().unwrap_or_else(|| Head::empty(record.value.fence))
+            ..before
+                .cloned()
+                .unwrap_or_else(|| Head::empty(record.value.fence))
         };
         match head {
             Some(head) => self.replace(&layout::head(), head, value)?,
@@ -188,7 +204,9 @@ impl RecordStore {
             Some(copy) => settle::put_if_match(&*archive.store, &key, &record.bytes, &copy.tag),
             None => settle::put_if_absent(&*archive.store, &key, &record.bytes),
         };
-        written.map(|_| ()).map_err(|source| RecordError::Write { key, source })
+        written
+            .map(|_| ())
+            .map_err(|source| RecordError::Write { key, source })
     }
 
     fn create<T: Serialize>(&self, key: &Key, value: T) -> Result<Loaded<T>, RecordError> {
@@ -240,8 +258,10 @@ fn key_of(run: &RunId) -> Result<Key, RecordError> {
 
 /// Turns a value into the bytes that are stored: readable, with a line end.
 fn encode<T: Serialize>(key: &Key, value: &T) -> Result<Vec<u8>, RecordError> {
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|source| RecordError::Encode { key: key.clone(), source })?;
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| RecordError::Encode {
+        key: key.clone(),
+        source,
+    })?;
     bytes.push(b'\n');
     Ok(bytes)
 }
@@ -252,9 +272,15 @@ fn decode<T: DeserializeOwned>(key: &Key, bytes: &[u8]) -> Result<T, RecordError
     struct Versioned {
         schema: Schema,
     }
-    let damaged = |source| RecordError::Damaged { key: key.clone(), source };
+    let damaged = |source| RecordError::Damaged {
+        key: key.clone(),
+        source,
+    };
     let versioned: Versioned = serde_json::from_slice(bytes).map_err(damaged)?;
     let readable = versioned.schema.readable();
-    readable.map_err(|source| RecordError::Newer { key: key.clone(), source })?;
+    readable.map_err(|source| RecordError::Newer {
+        key: key.clone(),
+        source,
+    })?;
     serde_json::from_slice(bytes).map_err(damaged)
 }

@@ -28,7 +28,11 @@ pub struct NewerSchema {
 impl Schema {
     /// Decides who may read what: a newer version is refused, an older one and the own are read.
     pub fn readable(self) -> Result<(), NewerSchema> {
-        if self > SCHEMA { Err(NewerSchema { found: self }) } else { Ok(()) }
+        if self > SCHEMA {
+            Err(NewerSchema { found: self })
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -63,7 +63,11 @@ pub struct StandingEntry {
     /// Its kind: `tofu`, `nodes`, `ssh`, `ansible`, `talos`, `exec`.
     pub kind: String,
     /// The step inside whose things it lives.
-    #[serde(with = "crate::words::maybe", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(with = "Option<String>")]
     pub contained_in: Option<StepId>,
     /// The last apply of it that began. `down` uses it.

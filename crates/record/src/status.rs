@@ -23,7 +23,9 @@ pub enum TargetState {
 impl TargetState {
     /// Reads it off the record of the target's run.
     pub fn of(record: Option<&Record>) -> Self {
-        let Some(record) = record else { return Self::Empty };
+        let Some(record) = record else {
+            return Self::Empty;
+        };
         match record.status {
             RunStatus::TornDown => Self::Empty,
             _ if record.teardown_began.is_some() => Self::TearingDown,
@@ -91,9 +93,21 @@ impl StatusDocument {
             TargetState::Finished => vec![format!("rebuild preflight --target {target}"), up, down],
             TargetState::TearingDown => vec![down],
         };
-        let standing = record.as_ref().map(|record| record.standing.clone()).unwrap_or_default();
+        let standing = record
+            .as_ref()
+            .map(|record| record.standing.clone())
+            .unwrap_or_default();
         let schema = Schema::default();
-        Self { schema, target, state, lock, standing, run: record, last_known_good, next }
+        Self {
+            schema,
+            target,
+            state,
+            lock,
+            standing,
+            run: record,
+            last_known_good,
+            next,
+        }
     }
 
     /// Says since when the run has been as it is: the last call's end, or its start.

@@ -17,12 +17,18 @@ pub struct Input {
 impl Input {
     /// Takes a value that may be shown.
     pub fn plain(value: impl Into<Value>) -> Self {
-        Self { value: value.into(), sensitive: false }
+        Self {
+            value: value.into(),
+            sensitive: false,
+        }
     }
 
     /// Takes a value that may not be shown: a secret, or what was made from one.
     pub fn sensitive(value: impl Into<Value>) -> Self {
-        Self { value: value.into(), sensitive: true }
+        Self {
+            value: value.into(),
+            sensitive: true,
+        }
     }
 
     /// Says whether it may not be shown.
@@ -33,7 +39,11 @@ impl Input {
 
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.sensitive { f.write_str("[secret]") } else { self.value.fmt(f) }
+        if self.sensitive {
+            f.write_str("[secret]")
+        } else {
+            self.value.fmt(f)
+        }
     }
 }
 
@@ -66,7 +76,12 @@ impl Values {
                 RecordedValue::Value(input.value)
             }
         };
-        Self(inputs.into_iter().map(|(name, input)| (name, recorded(input))).collect())
+        Self(
+            inputs
+                .into_iter()
+                .map(|(name, input)| (name, recorded(input)))
+                .collect(),
+        )
     }
 
     /// Finds one.
@@ -80,10 +95,17 @@ impl Values {
     }
 
     /// Gives the names of those that are not as they are in `other`, or not in both.
-    pub fn changed_from(&self, other: &Self) -> Vec<&str> {
-        let names: std::collections::BTreeSet<&str> =
-            self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
-        names.into_iter().filter(|name| self.get(name) != other.get(name)).collect()
+    pub fn changed_from<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let names: std::collections::BTreeSet<&str> = self
+            .0
+            .keys()
+            .chain(other.0.keys())
+            .map(String::as_str)
+            .collect();
+        names
+            .into_iter()
+            .filter(|name| self.get(name) != other.get(name))
+            .collect()
     }
 }
 
@@ -91,8 +113,10 @@ impl Values {
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let members: BTreeMap<String, Value> =
-                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            let members: BTreeMap<String, Value> = members
+                .into_iter()
+                .map(|(name, value)| (name, sorted(value)))
+                .collect();
             Value::Object(members.into_iter().collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),

@@ -21,7 +21,9 @@ pub(crate) mod text {
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,
     {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -48,7 +50,8 @@ pub(crate) mod maybe {
         D: Deserializer<'de>,
     {
         let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+        text.map(|text| text.parse().map_err(D::Error::custom))
+            .transpose()
     }
 }
 
@@ -72,7 +75,10 @@ pub(crate) mod list {
         D: Deserializer<'de>,
     {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+        texts
+            .iter()
+            .map(|text| text.parse().map_err(D::Error::custom))
+            .collect()
     }
 }
 
