@@ -41,7 +41,8 @@ pub enum Fallback {
     None,
     /// A plain state: encryption is being added.
     Plain,
-    /// Another key: it is being changed.
+    /// A key of the other kind. OpenTofu can't hold two of one kind apart, since both claim the same
+    /// place in the stored state: a key of the external kind is changed by [`answer_changing`].
     Key(KeySource),
 }
 
@@ -189,9 +190,24 @@ struct Request {
 ///
 /// # Errors
 /// When the key has another length, or the other side does not speak the protocol.
-pub fn answer(mut from: impl Read, mut to: impl Write, key: &[u8]) -> Result<(), AnswerError> {
-    if key.len() != 32 {
-        return Err(AnswerError::KeyLength(key.len()));
+pub fn answer(from: impl Read, to: impl Write, key: &[u8]) -> Result<(), AnswerError> {
+    answer_changing(from, to, key, key)
+}
+
+/// The same while a state goes from one key to another: what is stored is opened by `former`, what is
+/// written is closed by `key`. OpenTofu writes only what differs: push the state with its next serial
+/// ([`crate::with_next_serial`]).
+///
+/// # Errors
+/// As [`answer`].
+pub fn answer_changing(
+    mut from: impl Read,
+    mut to: impl Write,
+    key: &[u8],
+    former: &[u8],
+) -> Result<(), AnswerError> {
+    if let Some(wrong) = [key, former].iter().find(|key| key.len() != 32) {
+        return Err(AnswerError::KeyLength(wrong.len()));
     }
     to.write_all(b"{\"magic\":\"OpenTofu-External-Key-Provider\",\"version\":1}\n")?;
     to.flush()?;
@@ -208,7 +224,9 @@ pub fn answer(mut from: impl Read, mut to: impl Write, key: &[u8]) -> Result<(),
         encoded.as_str()
     ));
     if request.is_some() {
-        let _ = write!(*text, ",\"decryption_key\":\"{}\"", encoded.as_str());
+        text.push_str(",\"decryption_key\":\"");
+        text.push_str(&Zeroizing::new(base64_standard(former)));
+        text.push('"');
     }
     // Without `meta` a state could never be read again: OpenTofu stores null and then asks for no
     // decryption key.

@@ -36,7 +36,7 @@ pub use cli_config::CliConfigError;
 pub use control::{Control, Observer, Uncontrolled, Unobserved, Wanted};
 pub use environment::Backend;
 pub use error::{Cause, InitFailure, RunError};
-pub use events::{Action, Change, Diagnostic, Event, EventLine};
+pub use events::{Action, Change, Diagnostic, Event, EventLine, Severity};
 pub use lock_file::{LOCK_FILE_NAME, LockEntry, LockFile, LockFileError};
 pub use outcome::{FailedCheck, Outcome, Touched};
 pub use plan_document::{
@@ -49,7 +49,7 @@ pub use session::{
     Applied, ApplyWhat, InitReport, Leftover, LockPolicy, OutputValue, Planned, Session,
     SessionSettings, Validation,
 };
-pub use state::{StateFacts, StateFactsError, with_lineage};
+pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial};
 pub use step_dir::{
     ERRORED_STATE, InitInputs, OVERRIDE_FILE, PlaceError, RunningChild, Slot, StepDir, StepKey,
     StepKeyError,

@@ -88,9 +88,12 @@ impl fmt::Display for LockFile {
         for (address, entry) in &self.entries {
             use crate::encryption::quoted;
             writeln!(f, "\nprovider {} {{", quoted(address))?;
-            writeln!(f, "  version     = {}", quoted(&entry.version))?;
-            if let Some(constraints) = &entry.constraints {
-                writeln!(f, "  constraints = {}", quoted(constraints))?;
+            match &entry.constraints {
+                None => writeln!(f, "  version = {}", quoted(&entry.version))?,
+                Some(constraints) => {
+                    writeln!(f, "  version     = {}", quoted(&entry.version))?;
+                    writeln!(f, "  constraints = {}", quoted(constraints))?;
+                }
             }
             if !entry.hashes.is_empty() {
                 f.write_str("  hashes = [\n")?;

@@ -72,11 +72,14 @@ impl Outcome {
     pub fn take(&mut self, line: &EventLine) {
         match &line.event {
             Event::Text(text) => {
-                if !text.trim().is_empty() {
+                // Errors for people come in a frame.
+                let text =
+                    text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '╷' | '│' | '╵'));
+                if !text.is_empty() {
                     if self.tail.len() == TAIL {
                         self.tail.pop_front();
                     }
-                    self.tail.push_back(text.clone());
+                    self.tail.push_back(text.to_owned());
                 }
                 return;
             }
@@ -202,15 +205,17 @@ impl Outcome {
 }
 
 /// What OpenTofu says when its data directory does not fit the configuration.
-const NEEDS_INIT: [&str; 6] = [
+const NEEDS_INIT: [&str; 8] = [
     "unavailable provider",
     "Module not installed",
     "ackend initialization required",
     "Required plugins are not installed",
     "Inconsistent dependency lock file",
     "Could not load plugin",
+    "there is no package for",
+    "Missing required provider",
 ];
 
-fn needs_init(diagnostic: &Diagnostic) -> bool {
+pub(crate) fn needs_init(diagnostic: &Diagnostic) -> bool {
     NEEDS_INIT.iter().any(|text| diagnostic.mentions(text))
 }

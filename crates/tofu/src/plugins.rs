@@ -127,12 +127,10 @@ impl PluginCache {
             if !to.is_dir() {
                 self.take_in(&from, &to)?;
             }
-            let is_link = from.symlink_metadata()?.is_symlink();
-            if !is_link && package_h1(&from)? == package_h1(&to)? {
-                let aside = from.with_extension("rebuild-old");
-                fs::rename(&from, &aside)?;
-                std::os::unix::fs::symlink(&to, &from)?;
-                fs::remove_dir_all(&aside)?;
+            if fs::canonicalize(&from)? != fs::canonicalize(&to)?
+                && package_h1(&from)? == package_h1(&to)?
+            {
+                relink(&from, &to)?;
             }
             if let Some(entry) = lock.and_then(|lock| lock.entries.get(&package.address))
                 && entry.version == package.version
@@ -180,6 +178,18 @@ impl PluginCache {
         let bytes = serde_json::to_vec(&approval)?;
         disk::write(&self.approval_path(package), &bytes, 0o600)
     }
+}
+
+/// Puts a link to `to` in the place of the package, or of the link to another mirror, at `from`.
+fn relink(from: &Path, to: &Path) -> io::Result<()> {
+    if from.symlink_metadata()?.is_symlink() {
+        fs::remove_file(from)?;
+        return std::os::unix::fs::symlink(to, from);
+    }
+    let aside = from.with_extension("rebuild-old");
+    fs::rename(from, &aside)?;
+    std::os::unix::fs::symlink(to, from)?;
+    fs::remove_dir_all(&aside)
 }
 
 /// This machine's platform in OpenTofu's words.

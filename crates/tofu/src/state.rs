@@ -1,9 +1,12 @@
 //! What is read from a plain state without knowing all of it: who wrote it, what it is, what it has.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Why a state can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -125,22 +128,78 @@ fn provider_address(text: &str) -> Option<String> {
 }
 
 /// The same plain state with a lineage, where it has none: what a first apply leaves behind can't be
-/// pushed without one.
+/// pushed without one. Everything else stays letter by letter.
 ///
 /// # Errors
 /// When it is not a state.
 pub fn with_lineage(plain: &[u8], lineage: &str) -> Result<Vec<u8>, StateFactsError> {
-    let mut state: Map<String, Value> =
-        serde_json::from_slice(plain).map_err(StateFactsError::Unreadable)?;
-    let has = state
-        .get("lineage")
-        .and_then(Value::as_str)
-        .is_some_and(|lineage| !lineage.is_empty());
-    if has {
+    if !StateFacts::read(plain)?.lineage.is_empty() {
         return Ok(plain.to_vec());
     }
-    state.insert("lineage".to_owned(), Value::String(lineage.to_owned()));
-    serde_json::to_vec(&state).map_err(StateFactsError::Unreadable)
+    with_member(
+        plain,
+        "lineage",
+        &Value::String(lineage.to_owned()).to_string(),
+    )
+}
+
+/// The same plain state with the next serial: OpenTofu writes nothing where nothing differs, so a
+/// state that is to be encrypted anew needs one. Everything else stays letter by letter.
+///
+/// # Errors
+/// When it is not a state.
+pub fn with_next_serial(plain: &[u8]) -> Result<Vec<u8>, StateFactsError> {
+    let serial = StateFacts::read(plain)?.serial.saturating_add(1);
+    with_member(plain, "serial", &serial.to_string())
+}
+
+/// Sets one member of the outermost object. Numbers of any length stay what they are.
+fn with_member(plain: &[u8], name: &str, value: &str) -> Result<Vec<u8>, StateFactsError> {
+    let Members(members) = serde_json::from_slice(plain).map_err(StateFactsError::Unreadable)?;
+    let mut text = Vec::with_capacity(plain.len() + value.len() + name.len() + 4);
+    let mut is_set = false;
+    for (member, raw) in members {
+        text.push(if text.is_empty() { b'{' } else { b',' });
+        text.extend_from_slice(Value::String(member.clone()).to_string().as_bytes());
+        text.push(b':');
+        if member == name {
+            is_set = true;
+            text.extend_from_slice(value.as_bytes());
+        } else {
+            text.extend_from_slice(raw.get().as_bytes());
+        }
+    }
+    if !is_set {
+        text.push(if text.is_empty() { b'{' } else { b',' });
+        text.extend_from_slice(format!("\"{name}\":{value}").as_bytes());
+    }
+    text.push(b'}');
+    Ok(text)
+}
+
+/// The members of an object in order, their values as they are written.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a state's object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Visit)
+    }
 }
 
 #[cfg(test)]
@@ -192,6 +251,15 @@ mod tests {
         assert_eq!(
             with_lineage(STATE.as_bytes(), "new").unwrap(),
             STATE.as_bytes()
+        );
+    }
+
+    #[test]
+    fn the_next_serial_leaves_every_other_letter() {
+        let state = br#"{"version":4, "serial": 7,"x":[ 1.00, 123456789012345678901234567890 ]}"#;
+        assert_eq!(
+            String::from_utf8(with_next_serial(state).unwrap()).unwrap(),
+            r#"{"version":4,"serial":8,"x":[ 1.00, 123456789012345678901234567890 ]}"#
         );
     }
 }

@@ -20,7 +20,7 @@ use crate::step_dir::{StepDir, backend_type};
 const KEPT_LOCK: &str = "rebuild.lock.hcl";
 
 /// Pauses before another try after a network fault.
-const PAUSES: [Duration; 3] = [
+pub(super) const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
     Duration::from_secs(10),
@@ -206,7 +206,7 @@ impl Session {
         lock: Option<&[u8]>,
     ) -> Result<Outcome, RunError> {
         let mut offline = offline;
-        let mut pauses = PAUSES.iter();
+        let mut pauses = self.init_pauses.iter();
         loop {
             let mut error = match self.run_once(command, data_dir, offline, None) {
                 Ok(ran) => return Ok(ran.outcome),

@@ -86,6 +86,7 @@ pub struct Session {
     directory: PathBuf,
     data_dir: Mutex<Option<PathBuf>>,
     n_files: AtomicU64,
+    init_pauses: Vec<Duration>,
 }
 
 /// What a command came to.
@@ -126,7 +127,15 @@ impl Session {
             directory,
             data_dir: Mutex::new(None),
             n_files: AtomicU64::new(0),
+            init_pauses: init::PAUSES.to_vec(),
         })
+    }
+
+    /// Sets the pauses between tries of an `init` that meets a network fault; as many tries follow.
+    #[must_use]
+    pub fn with_init_pauses(mut self, pauses: Vec<Duration>) -> Self {
+        self.init_pauses = pauses;
+        self
     }
 
     /// The settings that it was made from.

@@ -10,6 +10,7 @@ use super::Session;
 use crate::arguments::Command;
 use crate::error::{Cause, RunError};
 use crate::events::Diagnostic;
+use crate::outcome::needs_init;
 
 /// One root module output with its value, sensitive ones included.
 #[derive(Clone, PartialEq, Deserialize)]
@@ -51,19 +52,10 @@ impl Session {
     /// When OpenTofu could not say.
     pub fn validate(&self) -> Result<Vec<Diagnostic>, RunError> {
         let first = self.validate_once()?;
-        let stale = |diagnostic: &Diagnostic| {
-            diagnostic.is_error()
-                && [
-                    "unavailable provider",
-                    "Module not installed",
-                    "Missing required provider",
-                    "ackend initialization required",
-                    "Required plugins are not installed",
-                ]
-                .iter()
-                .any(|text| diagnostic.mentions(text))
-        };
-        if first.iter().any(stale) {
+        if first
+            .iter()
+            .any(|fault| fault.is_error() && needs_init(fault))
+        {
             let data_dir = self.warm_data_dir()?;
             self.reinit(&data_dir)?;
             return self.validate_once();
