@@ -1,0 +1,505 @@
+//! The rules: who may read, write and lock a state. No HTTP here.
+
+use crate::versions::Ages;
+use crate::{BackendError, LockInfo, StateLock};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::lock::Hold;
+use store::{Key, StateHeader, Store, Versioned, Writer, layout, settle, state_file};
+
+/// Asked before each write whether the target's lock is still held.
+pub type Guard = Arc<dyn Fn() -> Hold + Send + Sync>;
+
+/// How often a write is tried again that met another writer's.
+const MAX_TRIES: usize = 10;
+/// How many ids of released locks are remembered for each state, for UNLOCKs that are repeated.
+const N_RELEASED: usize = 16;
+
+/// A state with its header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StateFile {
+    /// Who wrote it, its lineage, serial and digest.
+    pub header: StateHeader,
+    /// OpenTofu's bytes, encrypted where the target is.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for StateFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A state may hold secrets.
+        f.debug_struct("StateFile")
+            .field("header", &self.header)
+            .field("n_bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+impl StateFile {
+    pub(crate) fn decode(key: &Key, body: &[u8]) -> Result<Self, BackendError> {
+        match state_file::decode(body) {
+            Ok((header, bytes)) => Ok(Self {
+                header,
+                bytes: bytes.to_vec(),
+            }),
+            Err(source) => Err(BackendError::Damaged {
+                key: key.to_string(),
+                source,
+            }),
+        }
+    }
+}
+
+/// What the record knows of a state: it must be there, as this or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Demand {
+    /// Its lineage; empty where the record knows none.
+    pub lineage: String,
+    /// Its serial.
+    pub serial: u64,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It was done.
+    New,
+    /// The very same was there.
+    Already,
+}
+
+/// The states of one target.
+pub struct StateBackend {
+    pub(crate) store: Arc<dyn Store>,
+    fence: u64,
+    writer: Writer,
+    guard: Guard,
+    released: Mutex<HashMap<String, VecDeque<String>>>,
+    pub(crate) ages: Mutex<Ages>,
+}
+
+impl fmt::Debug for StateBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateBackend")
+            .field("store", &self.store.describe())
+            .field("fence", &self.fence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// By what right a state is changed.
+#[derive(Clone, Copy)]
+enum Right<'a> {
+    /// The id of the state's lock, as a request names it.
+    Lock(Option<&'a str>),
+    /// This process holds the target's lock and no OpenTofu runs on the state.
+    Unlocked,
+}
+
+impl StateBackend {
+    /// The states in `store`, written by `writer` under the fencing number `fence` while `guard`
+    /// says that the target's lock is held.
+    pub fn new(store: Arc<dyn Store>, fence: u64, writer: Writer, guard: Guard) -> Self {
+        Self {
+            store,
+            fence,
+            writer,
+            guard,
+            released: Mutex::default(),
+            ages: Mutex::default(),
+        }
+    }
+
+    /// Reads a step's state; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the store can't be read, or the state is damaged.
+    pub fn read_state(&self, step_key: &str) -> Result<Option<StateFile>, BackendError> {
+        Ok(self.current(step_key)?.map(|(file, _)| file))
+    }
+
+    /// Reads a step's state that must be there.
+    ///
+    /// # Errors
+    /// [`BackendError::Lost`] and [`BackendError::NotTheRecorded`] besides those of
+    /// [`read_state`](Self::read_state).
+    pub fn read_demanded(
+        &self,
+        step_key: &str,
+        demand: &Demand,
+    ) -> Result<StateFile, BackendError> {
+        let step = step_key.to_owned();
+        let Some(file) = self.read_state(step_key)? else {
+            return Err(BackendError::Lost {
+                step,
+                serial: demand.serial,
+            });
+        };
+        let StateHeader {
+            lineage, serial, ..
+        } = &file.header;
+        let is_of_lineage = demand.lineage.is_empty() || demand.lineage == *lineage;
+        if !is_of_lineage || *serial < demand.serial {
+            return Err(BackendError::NotTheRecorded {
+                step,
+                lineage: demand.lineage.clone(),
+                serial: demand.serial,
+                found_lineage: lineage.clone(),
+                found_serial: *serial,
+            });
+        }
+        Ok(file)
+    }
+
+    /// Writes a state for the holder of the lock `lock_id`.
+    ///
+    /// # Errors
+    /// Where the lock is not held, and for another lineage, an older serial, or other bytes of the
+    /// serial that is there. An empty lineage may become a set one.
+    pub fn write_state(
+        &self,
+        step_key: &str,
+        bytes: &[u8],
+        lock_id: Option<&str>,
+    ) -> Result<Written, BackendError> {
+        self.write(step_key, bytes, Right::Lock(lock_id))
+    }
+
+    /// Writes what was rescued (an `errored.tfstate`), byte for byte, where no lock is held.
+    ///
+    /// # Errors
+    /// As [`write_state`](Self::write_state); [`BackendError::Locked`] where the state is locked.
+    pub fn write_rescued(&self, step_key: &str, bytes: &[u8]) -> Result<Written, BackendError> {
+        self.write(step_key, bytes, Right::Unlocked)
+    }
+
+    /// Moves a state to its versions for the holder of the lock `lock_id`; none is no error.
+    ///
+    /// # Errors
+    /// Where the lock is not held, or the store fails.
+    pub fn delete_state(&self, step_key: &str, lock_id: Option<&str>) -> Result<(), BackendError> {
+        self.delete(step_key, Right::Lock(lock_id)).map(drop)
+    }
+
+    /// Moves the state of a step that is proven gone to its versions; `false` where there is none.
+    ///
+    /// # Errors
+    /// [`BackendError::Locked`] where the state is locked; where the store fails.
+    pub fn retire(&self, step_key: &str) -> Result<bool, BackendError> {
+        self.delete(step_key, Right::Unlocked)
+    }
+
+    /// The steps that have a state, as step keys.
+    ///
+    /// # Errors
+    /// Where the store can't be read.
+    pub fn list_states(&self) -> Result<Vec<String>, BackendError> {
+        let keys = self.store.list(layout::STATES)?;
+        Ok(keys
+            .iter()
+            .filter_map(layout::step_of_state)
+            .map(ToOwned::to_owned)
+            .collect())
+    }
+
+    /// Takes a state's lock; taking it again with the same id changes nothing.
+    ///
+    /// # Errors
+    /// [`BackendError::Locked`] where another holds it.
+    pub fn lock(&self, step_key: &str, info: &LockInfo) -> Result<(), BackendError> {
+        let key = layout::state_lock(step_key)?;
+        let lock = StateLock::new(self.fence, self.writer.clone(), info.clone());
+        let damaged = |source| BackendError::DamagedLock {
+            step: step_key.to_owned(),
+            source,
+        };
+        let body = lock.encode().map_err(damaged)?;
+        for _ in 0..MAX_TRIES {
+            self.guarded()?;
+            match settle::put_if_absent(&*self.store, &key, &body) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+            // Gone again since: one more try.
+            let Some((found, _)) = self.current_lock(step_key)? else {
+                continue;
+            };
+            if found.info.id == info.id {
+                return Ok(());
+            }
+            return Err(BackendError::Locked {
+                step: step_key.to_owned(),
+                lock: Box::new(found),
+            });
+        }
+        Err(BackendError::Contended {
+            step: step_key.to_owned(),
+        })
+    }
+
+    /// Releases a state's lock; releasing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`BackendError::Locked`] where another holds it, [`BackendError::UnknownLock`] where nobody
+    /// does and this process has not released this id just now.
+    pub fn unlock(&self, step_key: &str, id: &str) -> Result<(), BackendError> {
+        let key = layout::state_lock(step_key)?;
+        let step = || step_key.to_owned();
+        for _ in 0..MAX_TRIES {
+            let Some((found, value)) = self.current_lock(step_key)? else {
+                return if self.was_released(step_key, id) {
+                    Ok(())
+                } else {
+                    Err(BackendError::UnknownLock {
+                        step: step(),
+                        id: id.to_owned(),
+                    })
+                };
+            };
+            if found.info.id != id {
+                return Err(BackendError::Locked {
+                    step: step(),
+                    lock: Box::new(found),
+                });
+            }
+            self.guarded()?;
+            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+                Ok(()) => {
+                    self.remember_released(step_key, id);
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(BackendError::Contended { step: step() })
+    }
+
+    /// The lock of a step's state; `None` where it is not locked.
+    ///
+    /// # Errors
+    /// Where the store or the lock can't be read.
+    pub fn lock_of(&self, step_key: &str) -> Result<Option<StateLock>, BackendError> {
+        self.read_lock(step_key)
+            .map(|found| found.map(|(lock, _)| lock))
+    }
+
+    /// Releases a state's lock if `is_dead` proves that it was taken in a call that is dead, with
+    /// everything that call has started. Gives the lock that was released.
+    ///
+    /// # Errors
+    /// Where the store or the lock can't be read or written.
+    pub fn release_lock_of_dead(
+        &self,
+        step_key: &str,
+        is_dead: &dyn Fn(&Writer) -> bool,
+    ) -> Result<Option<StateLock>, BackendError> {
+        let key = layout::state_lock(step_key)?;
+        for _ in 0..MAX_TRIES {
+            let Some((found, value)) = self.current_lock(step_key)? else {
+                return Ok(None);
+            };
+            if !is_dead(&found.writer) {
+                return Ok(None);
+            }
+            self.guarded()?;
+            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+                Ok(()) => return Ok(Some(found)),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(BackendError::Contended {
+            step: step_key.to_owned(),
+        })
+    }
+
+    fn write(
+        &self,
+        step_key: &str,
+        bytes: &[u8],
+        right: Right<'_>,
+    ) -> Result<Written, BackendError> {
+        let key = layout::state(step_key)?;
+        let not_a_state = |source| BackendError::NotAState {
+            step: step_key.to_owned(),
+            source,
+        };
+        let header =
+            StateHeader::of(bytes, self.writer.clone(), self.fence).map_err(not_a_state)?;
+        let body = state_file::encode(&header, bytes).map_err(not_a_state)?;
+        for _ in 0..MAX_TRIES {
+            self.allowed(step_key, right)?;
+            let current = self.current(step_key)?;
+            let done = match &current {
+                None => {
+                    self.guarded()?;
+                    settle::put_if_absent(&*self.store, &key, &body)
+                }
+                Some((file, value)) => {
+                    self.not_fenced_off(file.header.fence)?;
+                    if follows(step_key, &file.header, &header)? == Written::Already {
+                        return Ok(Written::Already);
+                    }
+                    self.keep(step_key, file, value)?;
+                    self.guarded()?;
+                    settle::put_if_match(&*self.store, &key, &body, &value.tag)
+                }
+            };
+            match done {
+                Ok(_) => {
+                    if current.is_some() {
+                        self.prune(step_key);
+                    }
+                    return Ok(Written::New);
+                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(BackendError::Contended {
+            step: step_key.to_owned(),
+        })
+    }
+
+    fn delete(&self, step_key: &str, right: Right<'_>) -> Result<bool, BackendError> {
+        let key = layout::state(step_key)?;
+        for _ in 0..MAX_TRIES {
+            self.allowed(step_key, right)?;
+            let Some((file, value)) = self.current(step_key)? else {
+                return Ok(false);
+            };
+            self.not_fenced_off(file.header.fence)?;
+            self.keep(step_key, &file, &value)?;
+            self.guarded()?;
+            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+                Ok(()) => {
+                    self.prune(step_key);
+                    return Ok(true);
+                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(BackendError::Contended {
+            step: step_key.to_owned(),
+        })
+    }
+
+    /// Refuses a change by anyone but the holder of the state's lock.
+    fn allowed(&self, step_key: &str, right: Right<'_>) -> Result<(), BackendError> {
+        let step = step_key.to_owned();
+        match (self.current_lock(step_key)?, right) {
+            (None, Right::Unlocked) => Ok(()),
+            (None, Right::Lock(_)) => Err(BackendError::NotLocked { step }),
+            (Some((found, _)), Right::Lock(Some(id))) if found.info.id == id => Ok(()),
+            (Some((found, _)), _) => Err(BackendError::Locked {
+                step,
+                lock: Box::new(found),
+            }),
+        }
+    }
+
+    /// Refuses a write while the target's lock is not held.
+    fn guarded(&self) -> Result<(), BackendError> {
+        match (self.guard)() {
+            Hold::Held => Ok(()),
+            Hold::Lost => Err(BackendError::LockLost),
+            Hold::Unsure => Err(BackendError::LockUnsure),
+        }
+    }
+
+    /// A value of a higher number was taken over: the lock is lost, whatever the guard says.
+    fn not_fenced_off(&self, found: u64) -> Result<(), BackendError> {
+        if found > self.fence {
+            Err(BackendError::LockLost)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn current(&self, step_key: &str) -> Result<Option<(StateFile, Versioned)>, BackendError> {
+        let key = layout::state(step_key)?;
+        match self.store.get(&key)? {
+            None => Ok(None),
+            Some(value) => Ok(Some((StateFile::decode(&key, &value.bytes)?, value))),
+        }
+    }
+
+    fn read_lock(&self, step_key: &str) -> Result<Option<(StateLock, Versioned)>, BackendError> {
+        let Some(value) = self.store.get(&layout::state_lock(step_key)?)? else {
+            return Ok(None);
+        };
+        match StateLock::decode(&value.bytes) {
+            Ok(lock) => Ok(Some((lock, value))),
+            Err(source) => Err(BackendError::DamagedLock {
+                step: step_key.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// The lock that is there, for a caller that means to act on it.
+    fn current_lock(&self, step_key: &str) -> Result<Option<(StateLock, Versioned)>, BackendError> {
+        let found = self.read_lock(step_key)?;
+        if let Some((lock, _)) = &found {
+            self.not_fenced_off(lock.fence)?;
+        }
+        Ok(found)
+    }
+
+    fn was_released(&self, step_key: &str, id: &str) -> bool {
+        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        released
+            .get(step_key)
+            .is_some_and(|ids| ids.iter().any(|released| released == id))
+    }
+
+    fn remember_released(&self, step_key: &str, id: &str) {
+        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        let ids = released.entry(step_key.to_owned()).or_default();
+        ids.push_back(id.to_owned());
+        if ids.len() > N_RELEASED {
+            ids.pop_front();
+        }
+    }
+}
+
+/// Whether `offered` may replace `stored`, or is the same.
+fn follows(
+    step_key: &str,
+    stored: &StateHeader,
+    offered: &StateHeader,
+) -> Result<Written, BackendError> {
+    let step = || step_key.to_owned();
+    let gets_lineage = stored.lineage.is_empty() && !offered.lineage.is_empty();
+    if stored.lineage != offered.lineage && !gets_lineage {
+        let (stored, offered) = (stored.lineage.clone(), offered.lineage.clone());
+        return Err(BackendError::Lineage {
+            step: step(),
+            stored,
+            offered,
+        });
+    }
+    if offered.serial < stored.serial {
+        return Err(BackendError::OlderSerial {
+            step: step(),
+            stored: stored.serial,
+            offered: offered.serial,
+        });
+    }
+    if offered.serial > stored.serial || gets_lineage {
+        return Ok(Written::New);
+    }
+    if offered.digest == stored.digest {
+        return Ok(Written::Already);
+    }
+    Err(BackendError::SameSerial {
+        step: step(),
+        serial: stored.serial,
+    })
+}
+
+#[cfg(test)]
+mod tests;
