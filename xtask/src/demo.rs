@@ -201,6 +201,8 @@ fn example() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -211,6 +213,34 @@ mod tests {
             let changed = with_value(&text, name, "1").expect("the drill sets it");
             assert!(changed.contains(&format!("\n{name} = 1\n")), "{changed}");
         }
+    }
+
+    #[test]
+    fn a_lab_is_a_committed_copy_with_places_of_its_own() {
+        let lab = Lab::set_up().expect("git is there");
+        let git = |args: &[&str]| {
+            Cmd::new("git")
+                .args(args)
+                .current_dir(&lab.platform)
+                .read()
+                .expect("it is a repository")
+        };
+        assert_eq!(git(&["rev-list", "--count", "HEAD"]).trim(), "1");
+        assert_eq!(git(&["status", "--porcelain"]), "");
+        // The programs of the platform are still programs, in the commit as well.
+        assert!(git(&["ls-files", "--stage", "bin/left-over"]).starts_with("100755 "));
+        let target = std::fs::read_to_string(lab.platform.join("targets/drill.toml"))
+            .expect("the drill is there");
+        let table: toml::Table = target.parse().expect("a target is TOML");
+        let place = table["values"]["lab"].as_str().expect("the lab is a path");
+        assert!(
+            Path::new(place).starts_with(lab.platform.parent().expect("it has a directory")),
+            "{place}"
+        );
+        assert_eq!(
+            table["values"]["edge_port"].as_integer(),
+            Some(i64::from(lab.ports[0]))
+        );
     }
 
     #[test]
