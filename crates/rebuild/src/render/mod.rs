@@ -1,5 +1,14 @@
 //! Documents as people read them; pure, so that each has a snapshot.
 
 mod preflight;
+mod run;
+mod runs;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use preflight::preflight;
+pub(crate) use run::{run, run_whole};
+pub(crate) use runs::{runs, runs_document};
+pub(crate) use status::status;

@@ -8,7 +8,7 @@ mod questions;
 use run::ui::{Answer, Checkpoint, Notice, Ui};
 
 pub(crate) use human::Human;
-pub(crate) use lines::seconds;
+pub(crate) use lines::{seconds, short};
 pub(crate) use ndjson::Ndjson;
 pub(crate) use questions::Questions;
 
