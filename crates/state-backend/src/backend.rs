@@ -342,6 +342,7 @@ impl StateBackend {
                     if follows(step_key, &file.header, &header)? == Written::Already {
                         return Ok(Written::Already);
                     }
+                    self.guarded()?;
                     self.keep(step_key, file, value)?;
                     self.guarded()?;
                     settle::put_if_match(&*self.store, &key, &body, &value.tag)
@@ -371,6 +372,7 @@ impl StateBackend {
                 return Ok(false);
             };
             self.not_fenced_off(file.header.fence)?;
+            self.guarded()?;
             self.keep(step_key, &file, &value)?;
             self.guarded()?;
             match settle::delete_if_match(&*self.store, &key, &value.tag) {
