@@ -121,6 +121,23 @@ mod tests {
         assert!(!rule("ip", None).names_output("ip"));
     }
 
+    proptest::proptest! {
+        /// Keys may hold anything, brackets and quotes too.
+        #[test]
+        fn an_instance_is_named_by_its_resource_whatever_its_key(key in ".*", n in 0_u32..) {
+            let quoted = serde_json::to_string(&key).unwrap();
+            let address = format!("module.m[{quoted}].box.a[{n}]");
+            proptest::prop_assert_eq!(without_indices(&address), "module.m.box.a");
+            proptest::prop_assert!(rule("module.m.box.a", Some("x")).names(&address, "x"));
+        }
+
+        #[test]
+        fn any_text_is_read_as_an_address(text in ".*") {
+            let bare = without_indices(&text);
+            proptest::prop_assert_eq!(without_indices(&bare), bare);
+        }
+    }
+
     #[test]
     fn a_rule_counts_on_its_last_day() {
         let until: Date = "2027-03-31".parse().unwrap();

@@ -109,23 +109,14 @@ impl PlanFacts {
 impl Looked {
     /// What a plan that failed says.
     pub fn of_error(error: &RunError) -> Self {
-        let message = chain(error);
-        if error.is_lock_refused() {
-            return Self::Planned(Box::new(PlanFacts {
-                errors: vec![PlanError {
-                    kind: ErrorKind::Lock,
-                    address: None,
-                    message,
-                }],
-                ..PlanFacts::default()
-            }));
-        }
         if error.is_interrupted() {
-            return Self::NotRun { why: message };
+            return Self::NotRun { why: chain(error) };
         }
         let facts = PlanFacts::of_outcome(&error.outcome, None);
         if facts.errors.is_empty() {
-            Self::Undecided { message }
+            Self::Undecided {
+                message: chain(error),
+            }
         } else {
             Self::Planned(Box::new(facts))
         }
@@ -313,4 +304,109 @@ fn objects(document: &PlanDocument) -> BTreeMap<String, usize> {
         *objects.entry(provider.to_owned()).or_default() += 1;
     }
     objects
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tofu::{Cause, StepKey};
+
+    use super::*;
+
+    fn failed(cause: Cause, diagnostics: &[Value]) -> RunError {
+        let mut outcome = Outcome::default();
+        for diagnostic in diagnostics {
+            let event = json!({"@message": "x", "type": "diagnostic", "diagnostic": diagnostic});
+            outcome.take(&EventLine::parse(event.to_string().as_bytes()));
+        }
+        RunError {
+            step: "1a/edge".parse::<StepKey>().unwrap(),
+            command: "plan",
+            cause: Box::new(cause),
+            outcome: Box::new(outcome),
+            transcript: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_that_failed_says_what_it_told() {
+        let error = json!({"severity": "error", "summary": "Unsupported block", "detail": "No."});
+        let warning = json!({"severity": "warning", "summary": "Deprecated", "detail": ""});
+        let looked = Looked::of_error(&failed(
+            Cause::Ended(Exit::Code(1)),
+            &[warning.clone(), error],
+        ));
+        let Looked::Planned(facts) = looked else {
+            panic!("it told an error");
+        };
+        assert!(!facts.complete);
+        assert_eq!(facts.errors.len(), 1);
+        assert_eq!(facts.errors[0].kind, ErrorKind::Other);
+        assert!(facts.errors[0].message.starts_with("Unsupported block"));
+    }
+
+    /// Case D12.
+    #[test]
+    fn a_lock_that_is_held_is_told_apart() {
+        let held = json!({"severity": "error", "summary": "Error acquiring the state lock", "detail": "Lock Info:"});
+        let looked = Looked::of_error(&failed(Cause::Ended(Exit::Code(1)), &[held]));
+        let Looked::Planned(facts) = looked else {
+            panic!("it told an error");
+        };
+        assert_eq!(facts.errors[0].kind, ErrorKind::Lock);
+    }
+
+    #[test]
+    fn a_plan_that_told_nothing_is_undecided_and_one_that_was_interrupted_was_not_run() {
+        let warning = json!({"severity": "warning", "summary": "Deprecated", "detail": ""});
+        let cause = Cause::Init(tofu::InitFailure::Network);
+        let looked = Looked::of_error(&failed(cause, &[warning]));
+        assert!(matches!(looked, Looked::Undecided { message } if message.contains("the network")));
+        let looked = Looked::of_error(&failed(Cause::Interrupted, &[]));
+        assert!(matches!(looked, Looked::NotRun { why } if why.contains("interrupted")));
+    }
+
+    #[test]
+    fn a_warning_from_inside_a_check_that_passes_is_no_failure() {
+        let warning = json!({
+            "severity": "warning", "summary": "Deprecated argument", "detail": "",
+            "snippet": {"context": "check \"a\"", "code": "x", "start_line": 1},
+        });
+        let outcome = *failed(Cause::Interrupted, &[warning]).outcome;
+        let document = |status: &str| {
+            let check = |name: &str, status: &str| json!({"address": {"kind": "check", "name": name}, "status": status});
+            let resource = json!({"address": {"kind": "resource", "name": "c"}, "status": "fail"});
+            let document = json!({
+                "format_version": "1.2",
+                "checks": [check("a", status), check("b", "error"), resource],
+            });
+            PlanDocument::parse(document.to_string().as_bytes()).unwrap()
+        };
+        let names = |document: Option<&PlanDocument>| -> Vec<String> {
+            let facts = PlanFacts::of_outcome(&outcome, document);
+            facts.checks.into_iter().map(|check| check.name).collect()
+        };
+        assert_eq!(names(None), ["a"]);
+        assert_eq!(names(Some(&document("fail"))), ["a", "b"]);
+        assert_eq!(names(Some(&document("pass"))), ["b"]);
+    }
+
+    #[test]
+    fn a_value_that_is_sensitive_on_either_side_is_masked_on_both() {
+        for (before, after) in [(true, false), (false, true), (true, true)] {
+            let change: ValueChange = serde_json::from_value(json!({
+                "actions": ["update"],
+                "before": {"key": "hunter1", "list": ["hunter1"], "size": 1},
+                "after": {"key": "hunter2", "list": ["hunter2"], "size": 2},
+                "before_sensitive": {"key": before, "list": [before]},
+                "after_sensitive": {"key": after, "list": [after]},
+            }))
+            .unwrap();
+            let found = attributes(&change);
+            let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
+            assert_eq!(paths, ["key", "list[0]", "size"]);
+            assert!(!format!("{found:?}").contains("hunter"), "{found:?}");
+            assert_eq!((&found[2].was, &found[2].is), (&json!(1), &json!(2)));
+        }
+    }
 }
