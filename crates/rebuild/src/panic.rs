@@ -47,7 +47,50 @@ fn message(payload: &dyn std::any::Any) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use test_support::World;
+
     use super::*;
+
+    /// Set in the child only.
+    const CHILD: &str = "__REBUILD_PANIC_CHILD";
+
+    /// What the child does: panics under the hook. Does nothing as an ordinary test.
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the switch between parent and child of this test"
+    )]
+    fn child() {
+        if std::env::var_os(CHILD).is_some() {
+            install(Look::PLAIN);
+            let caught = std::panic::catch_unwind(|| panic!("the {} ran out", "ink"));
+            assert!(caught.is_err());
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_in_three_lines() {
+        let world = World::new();
+        let outcome = world
+            .command(std::env::current_exe().unwrap())
+            .args(["--exact", "panic::tests::child", "--nocapture"])
+            .env(CHILD, "1")
+            .run();
+        outcome.expect_code(0);
+        let lines: Vec<_> = outcome.stderr.lines().collect();
+        let [error, cause, hint] = lines[..] else {
+            panic!("{}", outcome.stderr)
+        };
+        assert!(error.starts_with("error: `rebuild` came upon"), "{error}");
+        assert!(
+            cause.starts_with("caused by: ") && cause.ends_with(": the ink ran out"),
+            "{cause}"
+        );
+        assert!(
+            hint.starts_with("hint: this is a fault of `rebuild` itself"),
+            "{hint}"
+        );
+    }
 
     #[test]
     fn every_kind_of_payload_has_its_text() {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod init;
+mod telling;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,6 +4,8 @@ mod human;
 mod lines;
 mod ndjson;
 mod questions;
+#[cfg(test)]
+mod terminal_tests;
 
 use run::ui::{Answer, Checkpoint, Notice, Ui};
 
