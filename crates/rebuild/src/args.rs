@@ -30,42 +30,39 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The heading under which they stand in each command's help.
+const EVERYWHERE: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Where the platform is; without it, `rebuild.toml` is looked for here and above
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub(crate) platform: Option<PathBuf>,
     /// What goes to standard output: text, one JSON document, or events as JSON lines
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "FORMAT", default_value = "human")]
     pub(crate) output: Output,
     /// When to use colour; `auto` means on a terminal, and not where `NO_COLOR` is set
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
     /// Say more: tools, resources and warm directories
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 /// `--output`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Text for people
     Human,
-    /// One JSON document
     Json,
-    /// One JSON document a line, as things happen
     Ndjson,
 }
 
 /// `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
     Auto,
-    /// Everywhere
     Always,
-    /// Nowhere
     Never,
 }
 
