@@ -247,3 +247,41 @@ pub(crate) fn output_asked(args: &[std::ffi::OsString]) -> Output {
         .and_then(|value| Output::from_str(&value, false).ok())
         .unwrap_or(Output::Human)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        for wrong in ["", "30", "soon", "-1s", "1 fortnight"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_output_is_known_even_where_the_rest_can_not_be_read() {
+        let asked =
+            |words: &[&str]| output_asked(&words.iter().map(Into::into).collect::<Vec<_>>());
+        assert_eq!(
+            asked(&["up", "--output", "json", "--nonsense"]),
+            Output::Json
+        );
+        assert_eq!(asked(&["--output=ndjson"]), Output::Ndjson);
+        assert_eq!(
+            asked(&["--output", "json", "--output", "human"]),
+            Output::Human
+        );
+        assert_eq!(asked(&["--output"]), Output::Human);
+        assert_eq!(asked(&["--output", "xml"]), Output::Human);
+        assert_eq!(asked(&["--outputs", "json"]), Output::Human);
+    }
+}

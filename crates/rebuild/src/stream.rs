@@ -167,4 +167,13 @@ mod tests {
         assert_eq!(clean("plain ü"), "plain ü");
         assert_eq!(clean("cut \x1b["), "cut ");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn cleaned_text_holds_no_control_and_stays_as_it_is(text in "(\\PC|\x1b\\[|\x1b|[\0-\x1f]|\u{9b})*") {
+            let cleaned = clean(&text).into_owned();
+            proptest::prop_assert!(!cleaned.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+            proptest::prop_assert_eq!(&clean(&cleaned), &cleaned);
+        }
+    }
 }
