@@ -90,6 +90,38 @@ pub(crate) fn speaks_first() -> SocketAddr {
     address
 }
 
+/// A TLS server named `localhost` and `127.0.0.1`, with a certificate of `fixtures/ca.pem`, that
+/// answers 200.
+pub(crate) fn tls_server() -> SocketAddr {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("../fixtures/server.pem"));
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../fixtures/server-key.pem"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.unwrap()], key.unwrap())
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+            // A client that trusts us not goes away in the middle.
+            let _ =
+                tls.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let mut byte = [0];
+            while tls.read(&mut byte).is_ok_and(|n| n > 0) {}
+        }
+    });
+    address
+}
+
 /// A port on which nobody listens.
 pub(crate) fn closed_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")

@@ -9,7 +9,7 @@ use process::fake::NoSpawn;
 use process::{Invocation, RealSpawner, Spawner};
 
 use crate::test_servers::{
-    DnsAnswer, HttpServer, closed_port, dns_server, hold, respond, speaks_first,
+    DnsAnswer, HttpServer, closed_port, dns_server, hold, respond, speaks_first, tls_server,
 };
 use crate::{
     Came, DnsProbe, Failed, HttpMethod, HttpProbe, Probe, RecordKind, Residue, TcpProbe, await_ok,
@@ -202,6 +202,25 @@ fn http_tells_its_failures_apart() {
         let came = http(probe).unwrap_err();
         assert!(matches!(came, Came::Unaskable { .. }), "{url}: {came:?}");
     }
+}
+
+#[test]
+fn https_trusts_the_named_authority_and_nobody_else() {
+    let server = tls_server();
+    for host in ["localhost", "127.0.0.1"] {
+        let mut probe = HttpProbe::get(format!("https://{host}:{}/", server.port()));
+        let came = http(probe.clone()).unwrap_err();
+        assert!(
+            matches!(&came, Came::Tls { reason } if reason.contains("UnknownIssuer")),
+            "{came:?}"
+        );
+        probe.ca_file = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ca.pem"));
+        assert_eq!(http(probe), Ok(()), "{host}");
+    }
+    let mut probe = HttpProbe::get(format!("https://127.0.0.2:{}/", server.port()));
+    probe.ca_file = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/ca.pem"));
+    let came = http(probe).unwrap_err();
+    assert!(matches!(came, Came::Refused | Came::Tls { .. }), "{came:?}");
 }
 
 #[test]
