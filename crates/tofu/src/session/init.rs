@@ -1,12 +1,13 @@
 //! `init`: only where nothing warm fits, tried again for network faults alone.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use process::wait;
 
-use super::{Session, io_cause};
+use super::{Session, io_cause, modules};
 use crate::arguments::Command;
 use crate::control::Wanted;
 use crate::disk;
@@ -76,7 +77,13 @@ impl Session {
         if !upgrade && StepDir::is_warm(&data_dir, &tool) {
             return self.warm(data_dir);
         }
+        if let Some(former) = StepDir::warm_path(&data_dir)
+            && fs::canonicalize(&data_dir).map_err(fail)? != former
+        {
+            modules::mend(&data_dir, &former).map_err(fail)?;
+        }
         StepDir::mark_cold(&data_dir).map_err(fail)?;
+        modules::unpack(&data_dir, &self.modules).map_err(fail)?;
         self.place_lock_file(lock.as_deref())?;
 
         let parsed = lock
@@ -263,10 +270,19 @@ impl Session {
                 .collect();
             return InitFailure::LockFile { surplus, missing };
         }
-        if said("ackend configuration changed") || said("Backend initialization") || said("igrat") {
-            return InitFailure::Backend {
-                found: backend_type(data_dir),
-            };
+        let found = backend_type(data_dir);
+        let is_other = found.as_deref().is_some_and(|found| found != "http");
+        if self.settings.backend.is_some()
+            && (is_other || said("ackend configuration changed") || said("ackend type changed"))
+        {
+            return InitFailure::Backend { found };
+        }
+        if said("Failed to get state")
+            || said("Error refreshing state")
+            || said("error loading state")
+        {
+            // The state, not a registry; its client has tried again already.
+            return InitFailure::Other;
         }
         let text: Vec<String> = outcome
             .errors()

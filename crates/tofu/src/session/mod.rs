@@ -2,6 +2,7 @@
 
 mod apply;
 mod init;
+mod modules;
 mod plan;
 mod read;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 pub use apply::{Applied, ApplyWhat, Leftover};
 pub use init::{InitReport, LockPolicy};
+pub use modules::ModuleFile;
 pub use plan::Planned;
 pub use read::{OutputValue, Validation};
 
@@ -87,6 +89,7 @@ pub struct Session {
     data_dir: Mutex<Option<PathBuf>>,
     n_files: AtomicU64,
     init_pauses: Vec<Duration>,
+    modules: Vec<ModuleFile>,
 }
 
 /// What a command came to.
@@ -128,6 +131,7 @@ impl Session {
             data_dir: Mutex::new(None),
             n_files: AtomicU64::new(0),
             init_pauses: init::PAUSES.to_vec(),
+            modules: Vec::new(),
         })
     }
 
@@ -225,6 +229,10 @@ impl Session {
     ) -> Result<Ran, RunError> {
         let settings = &self.settings;
         let name = command.name();
+        // What was asked to end before it began is not begun.
+        if settings.control.wanted() != Wanted::Run {
+            return Err(self.error(name, Cause::Interrupted));
+        }
         let call = self.invocation(command, data_dir, offline, stdin);
         let how = if command.changes() {
             let output = self.fresh_file(&format!("output-{}", name.replace(' ', "-")));

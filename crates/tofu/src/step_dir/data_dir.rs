@@ -114,6 +114,12 @@ impl StepDir {
         }
     }
 
+    /// Where a data directory was when its last good `init` ended.
+    pub(crate) fn warm_path(data_dir: &Path) -> Option<PathBuf> {
+        let text = fs::read_to_string(data_dir.join(WARM)).ok()?;
+        text.lines().next().map(PathBuf::from)
+    }
+
     pub(crate) fn mark_cold(data_dir: &Path) -> io::Result<()> {
         disk::remove_if_there(&data_dir.join(WARM))
     }

@@ -18,6 +18,9 @@ crate::tests![
     a_lock_file_from_another_platform_fits_the_kept_copy,
     a_data_directory_that_lost_its_provider_is_mended,
     a_registry_that_is_not_there_is_a_network_fault,
+    downloaded_modules_travel_and_need_their_source_no_more,
+    local_modules_need_nothing_packed,
+    a_data_directory_with_another_backend_is_refused,
 ];
 
 const MAIN: &str = r#"
@@ -265,4 +268,103 @@ fn a_registry_that_is_not_there_is_a_network_fault() {
         .count();
     assert_eq!(logs, 3, "tried three times");
     assert_eq!(error.init_failure(), Some(&InitFailure::Network), "{error}");
+}
+
+const WITH_MODULE: &str =
+    "module \"far\" {\n  source = \"@SOURCE@\"\n}\noutput \"o\" { value = module.far.o }\n";
+
+fn downloaded_modules_travel_and_need_their_source_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("far");
+    fs::create_dir(&source).unwrap();
+    write_atomically(
+        &source.join("main.tf"),
+        b"output \"o\" { value = 7 }\n",
+        0o600,
+    )
+    .unwrap();
+    let main = WITH_MODULE.replace("@SOURCE@", source.to_str().unwrap());
+    let world = World::new();
+    let session = world.session(&main);
+    let t = std::time::Instant::now();
+    let files = session.downloaded_modules().unwrap();
+    eprintln!("TT {:?}", t.elapsed());
+    assert!(
+        files.iter().any(|file| file.path == "far/main.tf"),
+        "{files:?}"
+    );
+    let list = files
+        .iter()
+        .find(|file| file.path == "modules.json")
+        .unwrap();
+    assert!(!String::from_utf8_lossy(&list.bytes).contains(world.dir.path().to_str().unwrap()));
+    fs::remove_dir_all(&source).unwrap();
+    eprintln!("TT {:?}", t.elapsed());
+
+    let other = World::new();
+    other.session(&main).init(false).unwrap_err();
+    let other = World::new();
+    let session = Session::open(other.settings(&main))
+        .unwrap()
+        .with_downloaded_modules(files);
+    eprintln!("TT {:?}", t.elapsed());
+    let applied = session.apply(tofu::ApplyWhat::Direct).unwrap();
+    eprintln!("TT {:?}", t.elapsed());
+    assert_eq!(applied.outcome.outputs["o"].value, Some(7.into()));
+
+    // A working directory that moves takes its modules along.
+    let moved = other.dir.path().join("moved");
+    fs::rename(other.workshop.root(), &moved).unwrap();
+    let mut there = World::new();
+    there.workshop = tofu::Workshop::open(&moved, None).unwrap();
+    let session = there.session(&main);
+    let report = session.init(false).unwrap();
+    assert!(!report.was_warm && report.data_dir.starts_with(&moved));
+    assert!(session.validate().unwrap().is_empty());
+}
+
+fn local_modules_need_nothing_packed() {
+    let world = World::new();
+    let files = [
+        (
+            "root/main.tf",
+            "module \"near\" {\n  source = \"../modules/near\"\n}\n",
+        ),
+        ("modules/near/main.tf", "output \"o\" { value = 1 }\n"),
+    ];
+    let session = Session::open(world.settings_of(&files)).unwrap();
+    assert!(session.downloaded_modules().unwrap().is_empty());
+    // The tree beside shares the data directory.
+    let mut settings = world.settings_of(&files);
+    settings.slot = Slot::Beside;
+    let bytes = files
+        .iter()
+        .map(|(path, text)| (*path, 0o600, text.as_bytes()));
+    settings
+        .step
+        .place(Slot::Beside, "beside", &["root"], bytes)
+        .unwrap();
+    let beside = Session::open(settings).unwrap();
+    assert!(beside.init(false).unwrap().was_warm);
+    assert!(beside.validate().unwrap().is_empty());
+}
+
+fn a_data_directory_with_another_backend_is_refused() {
+    let world = World::new();
+    let report = world.session("").init(false).unwrap();
+    let file = report.data_dir.join("terraform.tfstate");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"http\""), "{text}");
+    let local = text.replace("\"type\": \"http\"", "\"type\": \"local\"");
+    assert_ne!(text, local);
+    write_atomically(&file, local.as_bytes(), 0o600).unwrap();
+    fs::remove_file(report.data_dir.join("rebuild-warm")).unwrap();
+    let error = world.session("").init(false).unwrap_err();
+    assert_eq!(
+        error.init_failure(),
+        Some(&InitFailure::Backend {
+            found: Some("local".into())
+        }),
+        "nothing is migrated: {error}"
+    );
 }
