@@ -286,9 +286,7 @@ fn downloaded_modules_travel_and_need_their_source_no_more() {
     let main = WITH_MODULE.replace("@SOURCE@", source.to_str().unwrap());
     let world = World::new();
     let session = world.session(&main);
-    let t = std::time::Instant::now();
     let files = session.downloaded_modules().unwrap();
-    eprintln!("TT {:?}", t.elapsed());
     assert!(
         files.iter().any(|file| file.path == "far/main.tf"),
         "{files:?}"
@@ -299,7 +297,6 @@ fn downloaded_modules_travel_and_need_their_source_no_more() {
         .unwrap();
     assert!(!String::from_utf8_lossy(&list.bytes).contains(world.dir.path().to_str().unwrap()));
     fs::remove_dir_all(&source).unwrap();
-    eprintln!("TT {:?}", t.elapsed());
 
     let other = World::new();
     other.session(&main).init(false).unwrap_err();
@@ -307,9 +304,7 @@ fn downloaded_modules_travel_and_need_their_source_no_more() {
     let session = Session::open(other.settings(&main))
         .unwrap()
         .with_downloaded_modules(files);
-    eprintln!("TT {:?}", t.elapsed());
     let applied = session.apply(tofu::ApplyWhat::Direct).unwrap();
-    eprintln!("TT {:?}", t.elapsed());
     assert_eq!(applied.outcome.outputs["o"].value, Some(7.into()));
 
     // A working directory that moves takes its modules along.
