@@ -49,6 +49,9 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// `check` blocks that failed or could not be evaluated.
     pub failed_checks: Vec<FailedCheck>,
+    /// Managed instances that were refreshed, each with the provider that its type implies; those that
+    /// turned out to be gone included.
+    pub refreshed: BTreeMap<String, String>,
     /// Instances whose apply started, with the last action.
     pub started: Vec<Touched>,
     /// Instances whose apply ended well.
@@ -119,6 +122,11 @@ impl Outcome {
                     ApplyStage::Errored => self.errored.push(one),
                     ApplyStage::Progress => {}
                 }
+            }
+            Event::Refresh(_, hook) => {
+                let resource = &hook.resource;
+                self.refreshed
+                    .insert(resource.addr.clone(), resource.implied_provider.clone());
             }
             Event::Log(message) if message.starts_with("Stopping operation") => {
                 self.interrupted = true

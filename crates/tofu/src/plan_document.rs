@@ -45,6 +45,9 @@ pub struct PlanDocument {
     /// `check` blocks and conditions.
     #[serde(default)]
     pub checks: Vec<CheckResult>,
+    /// The configuration as OpenTofu read it: which expression sets what.
+    #[serde(default)]
+    pub configuration: Value,
     /// Whether planning failed half-way.
     #[serde(default)]
     pub errored: bool,
