@@ -3,8 +3,9 @@
 //! Preflight answers one question about everything that stands: is the target still what was last
 //! applied to it? It fails closed: what can't be read, explained or run is never `clean`.
 //!
-//! - What was seen is plain values ([`StepObservation`], [`PhaseObservation`]); [`PlanReader`] makes
-//!   the plan's part of them from OpenTofu's events and, where something shows, its JSON plan.
+//! - What was seen is plain values ([`StepObservation`], [`PhaseObservation`]);
+//!   [`PlanFacts::of_outcome`] makes the plan's part of them from OpenTofu's events and, where
+//!   something shows, its JSON plan.
 //! - The verdict is a pure function of them ([`judge`], [`judge_target`], [`judge_first_build`],
 //!   [`identify`], [`settle`]).
 //! - [`run`] looks at everything in parallel through a [`Probe`], which the caller implements.
@@ -36,7 +37,6 @@ pub use first_build::{ResidueFound, ResidueOfPhase, judge_first_build};
 pub use identity::{Identity, KnownTarget, identify};
 pub use judge::{StepVerdict, judge};
 pub use outputs::explained_outputs;
-pub use read::PlanReader;
 pub use report::{Finding, Note, PhaseReport, Report, SCHEMA};
 pub use settle::{NotSettled, Settle, settle};
 pub use target::judge_target;

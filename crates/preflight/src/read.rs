@@ -2,71 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use process::Exit;
 use serde_json::Value;
-use tofu::events::{Event, OutputEvent};
-use tofu::{Change, Diagnostic, EventLine, Outcome, PlanDocument, RunError, Shown, ValueChange};
+use tofu::events::OutputEvent;
+use tofu::{Change, Diagnostic, Outcome, PlanDocument, RunError, Shown, ValueChange};
 
 use crate::facts::{
     AttributeDrift, DriftedObject, ErrorKind, FailedCheck, Looked, OutputChange, PlanError,
     PlanFacts, PlannedChange,
 };
 use crate::report::SENSITIVE;
-
-/// Reads the events of one plan as they come.
-///
-/// It sees one thing more than [`PlanFacts::of_outcome`]: which objects were refreshed, and so which
-/// providers have objects in a step where nothing drifted.
-#[derive(Debug, Default)]
-pub struct PlanReader {
-    outcome: Outcome,
-    refreshed: BTreeMap<String, String>,
-}
-
-impl PlanReader {
-    /// Starts before the first event.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes one event.
-    pub fn take(&mut self, line: &EventLine) {
-        // A data resource is read, not refreshed, so these are managed objects alone.
-        if let Event::Refresh(_, hook) = &line.event {
-            let provider = hook.resource.implied_provider.clone();
-            self.refreshed.insert(hook.resource.addr.clone(), provider);
-        }
-        self.outcome.take(line);
-    }
-
-    /// Notes how the process ended.
-    pub fn end(&mut self, exit: Exit) {
-        self.outcome.end(exit);
-    }
-
-    /// Whether something shows, so that the JSON plan is worth its process: without it no value is
-    /// known, no attribute of drift can be ignored and no changed output explained.
-    pub fn shows_something(&self) -> bool {
-        shows_something(&self.outcome)
-    }
-
-    /// What the plan says. `document` is its JSON form, where it was read.
-    pub fn facts(&self, document: Option<&PlanDocument>) -> PlanFacts {
-        let mut facts = PlanFacts::of_outcome(&self.outcome, document);
-        facts.objects.clear();
-        for provider in self.refreshed.values() {
-            *facts.objects.entry(provider.clone()).or_default() += 1;
-        }
-        facts
-    }
-}
-
-/// Whether drift, a changed output or a failed check shows.
-fn shows_something(outcome: &Outcome) -> bool {
-    !outcome.drift.is_empty()
-        || !outcome.failed_checks.is_empty()
-        || changed_outputs(outcome).next().is_some()
-}
 
 fn changed_outputs(outcome: &Outcome) -> impl Iterator<Item = (&String, &str, &OutputEvent)> {
     outcome.outputs.iter().filter_map(|(name, output)| {
@@ -77,8 +21,6 @@ fn changed_outputs(outcome: &Outcome) -> impl Iterator<Item = (&String, &str, &O
 
 impl PlanFacts {
     /// What a plan's summed-up events say. `document` is its JSON form, where it was read.
-    ///
-    /// How many objects a provider has is known by the document only: see [`PlanReader`].
     pub fn of_outcome(outcome: &Outcome, document: Option<&PlanDocument>) -> Self {
         let errors = errors(outcome);
         Self {
@@ -94,15 +36,17 @@ impl PlanFacts {
                 .collect(),
             checks: checks(outcome, document, !errors.is_empty()),
             errors,
-            objects: document.map(objects).unwrap_or_default(),
+            objects: objects(outcome),
             explained_outputs: BTreeSet::new(),
         }
     }
 
-    /// Whether the JSON plan of this outcome is worth its process: see
-    /// [`PlanReader::shows_something`].
+    /// Whether drift, a changed output or a failed check shows, so that the JSON plan is worth its
+    /// process: without it no value is known, and no attribute of drift can be ignored.
     pub fn wants_document(outcome: &Outcome) -> bool {
-        shows_something(outcome)
+        !outcome.drift.is_empty()
+            || !outcome.failed_checks.is_empty()
+            || changed_outputs(outcome).next().is_some()
     }
 }
 
@@ -288,28 +232,20 @@ fn speaks_of_the_network(diagnostic: &Diagnostic) -> bool {
 }
 
 /// How many managed objects of each provider the state has: those that are there and those that are
-/// gone. Providers go by the name that the resource type implies, as in the events.
-fn objects(document: &PlanDocument) -> BTreeMap<String, usize> {
-    let there = document
-        .resource_changes
-        .iter()
-        .filter(|change| change.mode == "managed" && !change.change.before.is_null());
-    let gone = document
-        .resource_drift
-        .iter()
-        .filter(|drift| drift.change.after.is_null());
+/// gone.
+fn objects(outcome: &Outcome) -> BTreeMap<String, usize> {
     let mut objects = BTreeMap::new();
-    for object in there.chain(gone) {
-        let provider = object.type_.split('_').next().unwrap_or_default();
-        *objects.entry(provider.to_owned()).or_default() += 1;
+    for provider in outcome.refreshed.values() {
+        *objects.entry(provider.clone()).or_default() += 1;
     }
     objects
 }
 
 #[cfg(test)]
 mod tests {
+    use process::Exit;
     use serde_json::json;
-    use tofu::{Cause, StepKey};
+    use tofu::{Cause, EventLine, StepKey};
 
     use super::*;
 

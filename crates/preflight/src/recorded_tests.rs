@@ -7,16 +7,12 @@ use serde_json::{Value, json};
 use tofu::{EventLine, Outcome, PlanDocument};
 
 use crate::facts::{IgnoreDrift, Looked, PlanFacts, StepObservation};
-use crate::{
-    NotSettled, PlanReader, Reason, Settle, StepVerdict, Verdict, explained_outputs, judge, settle,
-};
+use crate::{NotSettled, Reason, Settle, StepVerdict, Verdict, explained_outputs, judge, settle};
 
 /// One recorded plan.
 struct Recorded {
-    reader: PlanReader,
     outcome: Outcome,
     document: Option<PlanDocument>,
-    raw: Value,
 }
 
 fn recorded(case: &str) -> Recorded {
@@ -24,23 +20,16 @@ fn recorded(case: &str) -> Recorded {
         .join("fixtures")
         .join(case);
     let events = std::fs::read(directory.join("events.jsonl")).unwrap();
-    let mut reader = PlanReader::new();
     let mut outcome = Outcome::default();
     for line in events
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
     {
-        let line = EventLine::parse(line);
-        reader.take(&line);
-        outcome.take(&line);
+        outcome.take(&EventLine::parse(line));
     }
     let document = std::fs::read(directory.join("plan.json")).ok();
     Recorded {
-        reader,
         outcome,
-        raw: document
-            .as_deref()
-            .map_or(Value::Null, |raw| serde_json::from_slice(raw).unwrap()),
         document: document.map(|raw| PlanDocument::parse(&raw).unwrap()),
     }
 }
@@ -48,19 +37,12 @@ fn recorded(case: &str) -> Recorded {
 impl Recorded {
     /// As preflight reads it: the JSON plan only where something shows.
     fn facts(&self) -> PlanFacts {
-        let shows = self.reader.shows_something();
-        assert_eq!(shows, PlanFacts::wants_document(&self.outcome));
-        let facts = self.reader.facts(self.document.as_ref().filter(|_| shows));
-        // The summed-up events alone say the same, but for the objects of providers.
-        let mut summed =
-            PlanFacts::of_outcome(&self.outcome, self.document.as_ref().filter(|_| shows));
-        summed.objects.clone_from(&facts.objects);
-        assert_eq!(facts, summed);
-        facts
+        let shows = PlanFacts::wants_document(&self.outcome);
+        PlanFacts::of_outcome(&self.outcome, self.document.as_ref().filter(|_| shows))
     }
 
     fn configuration(&self) -> &Value {
-        &self.raw["configuration"]
+        &self.document.as_ref().unwrap().configuration
     }
 }
 
@@ -230,7 +212,10 @@ fn without_the_json_plan_it_is_drift_all_the_same() {
             (Reason::OutputsChanged, "output.watched", ""),
         ),
     ] {
-        let judged = judged(recorded(case).reader.facts(None), Vec::new());
+        let judged = judged(
+            PlanFacts::of_outcome(&recorded(case).outcome, None),
+            Vec::new(),
+        );
         assert_eq!(
             summary(&judged),
             (Verdict::Drifted, vec![finding]),
@@ -278,14 +263,16 @@ fn an_output_that_changed_with_a_secret_is_explained() {
 }
 
 #[test]
-fn objects_are_counted_the_same_from_events_and_from_the_json_plan() {
-    for case in ["drift-update", "drift-delete", "all-gone", "check-false"] {
-        let recorded = recorded(case);
-        let by_events = recorded.reader.facts(recorded.document.as_ref()).objects;
-        let by_document =
-            PlanFacts::of_outcome(&recorded.outcome, recorded.document.as_ref()).objects;
-        assert_eq!(by_events, by_document, "{case}");
-        assert_eq!(by_events["box"], 3, "{case}");
+fn objects_are_counted_whether_they_are_there_or_gone_and_whether_anything_shows() {
+    for case in [
+        "clean",
+        "drift-update",
+        "drift-delete",
+        "all-gone",
+        "check-false",
+    ] {
+        let objects = recorded(case).facts().objects;
+        assert_eq!(objects["box"], 3, "{case}");
     }
 }
 
@@ -318,11 +305,11 @@ fn settling_is_for_attributes_that_nothing_sets() {
 /// Case J2: a crash before any message.
 #[test]
 fn a_program_that_dies_without_a_word_is_undecided_with_its_last_lines() {
-    let mut reader = PlanReader::new();
-    reader.take(&EventLine::parse(b"panic: runtime error"));
-    reader.take(&EventLine::parse(b"goroutine 1 [running]:"));
-    reader.end(process::Exit::Code(2));
-    let judged = judged(reader.facts(None), Vec::new());
+    let mut outcome = Outcome::default();
+    outcome.take(&EventLine::parse(b"panic: runtime error"));
+    outcome.take(&EventLine::parse(b"goroutine 1 [running]:"));
+    outcome.end(process::Exit::Code(2));
+    let judged = judged(PlanFacts::of_outcome(&outcome, None), Vec::new());
     assert_eq!(
         summary(&judged),
         (Verdict::Undecided, vec![(Reason::PlanFailed, "", "")])
@@ -346,11 +333,11 @@ fn a_stream_that_breaks_off_is_never_green() {
         .position(|line| String::from_utf8_lossy(line).contains("\"change_summary\""))
         .unwrap();
     for n_lines in 0..=lines.len() {
-        let mut reader = PlanReader::new();
+        let mut outcome = Outcome::default();
         lines[..n_lines]
             .iter()
-            .for_each(|line| reader.take(&EventLine::parse(line)));
-        let verdict = judged(reader.facts(None), Vec::new()).verdict;
+            .for_each(|line| outcome.take(&EventLine::parse(line)));
+        let verdict = judged(PlanFacts::of_outcome(&outcome, None), Vec::new()).verdict;
         assert_eq!(
             verdict.is_clean(),
             n_lines > summary,
@@ -369,8 +356,11 @@ fn an_error_without_an_address_that_speaks_of_the_network_is_unreachable() {
             "@level": "error", "@message": "x", "type": "diagnostic",
             "diagnostic": {"severity": "error", "summary": summary, "detail": ""},
         });
-        let mut reader = PlanReader::new();
-        reader.take(&EventLine::parse(event.to_string().as_bytes()));
-        assert_eq!(judged(reader.facts(None), Vec::new()).verdict, kind);
+        let mut outcome = Outcome::default();
+        outcome.take(&EventLine::parse(event.to_string().as_bytes()));
+        assert_eq!(
+            judged(PlanFacts::of_outcome(&outcome, None), Vec::new()).verdict,
+            kind
+        );
     }
 }

@@ -152,6 +152,60 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 22] = [
+        Self::StateAbsent,
+        Self::LineageDiffers,
+        Self::SerialDiffers,
+        Self::DigestDiffers,
+        Self::UnknownState,
+        Self::StoreUnreachable,
+        Self::ProviderUnreachable,
+        Self::StepUnreachable,
+        Self::MassDisappearance,
+        Self::LockHeld,
+        Self::NotRun,
+        Self::PlanFailed,
+        Self::Tainted,
+        Self::ChangedOutside,
+        Self::DeletedOutside,
+        Self::OutputsChanged,
+        Self::VerifyFailed,
+        Self::CheckBlockFalse,
+        Self::PhaseCheckFailed,
+        Self::IgnoreExpired,
+        Self::LeftBehind,
+        Self::ResidueFailed,
+    ];
+
+    /// The word, as reports have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StateAbsent => "state-absent",
+            Self::LineageDiffers => "lineage-differs",
+            Self::SerialDiffers => "serial-differs",
+            Self::DigestDiffers => "digest-differs",
+            Self::UnknownState => "unknown-state",
+            Self::StoreUnreachable => "store-unreachable",
+            Self::ProviderUnreachable => "provider-unreachable",
+            Self::StepUnreachable => "step-unreachable",
+            Self::MassDisappearance => "mass-disappearance",
+            Self::LockHeld => "lock-held",
+            Self::NotRun => "not-run",
+            Self::PlanFailed => "plan-failed",
+            Self::Tainted => "tainted",
+            Self::ChangedOutside => "changed-outside",
+            Self::DeletedOutside => "deleted-outside",
+            Self::OutputsChanged => "outputs-changed",
+            Self::VerifyFailed => "verify-failed",
+            Self::CheckBlockFalse => "check-block-false",
+            Self::PhaseCheckFailed => "phase-check-failed",
+            Self::IgnoreExpired => "ignore-expired",
+            Self::LeftBehind => "left-behind",
+            Self::ResidueFailed => "residue-failed",
+        }
+    }
+
     /// The verdict of a step or phase for which this alone was found.
     pub fn verdict(self) -> Verdict {
         match self {
@@ -174,6 +228,12 @@ impl Reason {
             | Self::PhaseCheckFailed
             | Self::IgnoreExpired => Verdict::CheckFailed,
         }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
     }
 }
 
@@ -200,6 +260,10 @@ mod tests {
             assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.as_str());
             assert_eq!(verdict.to_string(), verdict.as_str());
             assert_eq!(verdict.is_clean(), verdict == Verdict::Clean);
+        }
+        for reason in Reason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.to_string());
+            assert!(!reason.verdict().is_clean());
         }
         for verdict in [
             ReportVerdict::FirstBuild,
