@@ -1,0 +1,158 @@
+//! What a standing entry keeps while an apply has not ended well.
+
+use phase_engine::*;
+
+use super::world::*;
+use crate::*;
+
+fn bundles<'a>(applied: impl IntoIterator<Item = &'a Applied>) -> Vec<&'a str> {
+    applied
+        .into_iter()
+        .map(|applied| applied.bundle.as_str())
+        .collect()
+}
+
+#[test]
+fn an_entry_is_replaced_at_the_start_and_keeps_what_was_before_until_it_ends_well() {
+    let mut target = Target::new(&[("1", &["s"])]);
+    let step = id("1.s");
+    let bundle = |target: &Target, bundle: &str| {
+        *target.world.bundle.lock().unwrap() = Some(bundle.to_owned());
+    };
+    bundle(&target, "b1");
+    target.world.fail("1.s apply");
+    target.up();
+    let record = target.record();
+    let entry = record.standing_of(&step).unwrap();
+    assert_eq!(entry.as_applied(), None, "it never ended well");
+    assert_eq!(bundles(entry.teardown_order()), ["b1"]);
+
+    target.world.faults.lock().unwrap().clear();
+    target.resume();
+    let record = target.record();
+    let entry = record.standing_of(&step).unwrap();
+    assert_eq!(entry.as_applied().unwrap().bundle, "b1");
+    assert_eq!(bundles(entry.teardown_order()), ["b1"]);
+
+    // A new run whose apply fails, and fails again from other definitions, twice.
+    target.world.fail("1.s apply");
+    bundle(&target, "b2");
+    target.up();
+    let record = target.record();
+    let entry = record.standing_of(&step).unwrap();
+    assert_eq!(entry.as_applied().unwrap().bundle, "b1");
+    assert_eq!(bundles(entry.teardown_order()), ["b2", "b1"]);
+    assert_eq!(entry.applied.run, run_id("R003"));
+    assert_eq!(
+        entry.state,
+        Some(state(2)),
+        "the state is still the one that was"
+    );
+    bundle(&target, "b3");
+    target.resume();
+    target.resume();
+    let record = target.record();
+    let entry = record.standing_of(&step).unwrap();
+    assert_eq!(bundles(entry.teardown_order()), ["b3", "b2", "b1"]);
+    assert_eq!(entry.as_applied().unwrap().bundle, "b1");
+
+    target.world.faults.lock().unwrap().clear();
+    target.resume();
+    let record = target.record();
+    let entry = record.standing_of(&step).unwrap();
+    assert_eq!(bundles(entry.teardown_order()), ["b3"]);
+    assert_eq!(entry.as_applied().unwrap().bundle, "b3");
+}
+
+#[test]
+fn a_new_run_inherits_what_stands_in_order() {
+    let mut target = Target::new(&[("0", &["a"]), ("2", &["c"])]);
+    target.up();
+    target.sequence = sequence(&[("0", &["a"]), ("1", &["b"]), ("2", &["c"])]);
+    target.world.fail("2.c apply");
+    target.up();
+    let record = target.record();
+    let steps: Vec<_> = record
+        .standing
+        .iter()
+        .map(|entry| entry.step.to_string())
+        .collect();
+    assert_eq!(steps, ["0.a", "1.b", "2.c"]);
+    let runs: Vec<_> = record
+        .standing
+        .iter()
+        .map(|entry| entry.applied.run.as_str())
+        .collect();
+    assert_eq!(runs, ["R002", "R002", "R002"]);
+    assert_eq!(record.standing[2].as_applied().unwrap().run, run_id("R001"));
+    assert_eq!(TargetState::of(Some(&record)), TargetState::Unfinished);
+}
+
+#[test]
+fn sensitive_inputs_are_kept_by_keyed_digest_only() {
+    let digest = |value: &str| format!("keyed:{value}").len().to_string();
+    let inputs = |password: &str| {
+        [
+            ("zone".to_owned(), Input::plain("example.org")),
+            ("password".to_owned(), Input::sensitive(password)),
+        ]
+    };
+    let values = Values::of(inputs("correct horse"), &digest);
+    assert_eq!(
+        serde_json::to_value(&values).unwrap(),
+        serde_json::json!({ "password": { "digest": "21" }, "zone": { "value": "example.org" } })
+    );
+    let changed = Values::of(inputs("battery"), &digest);
+    assert_eq!(changed.changed_from(&values), ["password"]);
+    assert_eq!(
+        Values::default().changed_from(&values),
+        ["password", "zone"]
+    );
+    assert_eq!(values.iter().count(), 2);
+    assert_eq!(format!("{:?}", Input::sensitive("battery")), "[secret]");
+    assert!(format!("{:?}", Input::plain("battery")).contains("battery"));
+    assert!(Input::sensitive(1).is_sensitive());
+}
+
+#[test]
+fn the_order_of_members_does_not_change_a_digest() {
+    let value = |text: &str| {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        Values::of([("x".to_owned(), Input::sensitive(value))], &|value| {
+            value.to_owned()
+        })
+    };
+    assert_eq!(
+        value(r#"[{"a":1,"b":{"d":1,"c":2}}]"#),
+        value(r#"[{"b":{"c":2,"d":1},"a":1}]"#)
+    );
+}
+
+#[test]
+fn a_status_names_the_commands_that_go_on() {
+    let name = || "drill".parse::<TargetName>().unwrap();
+    let empty = StatusDocument::of(name(), None, None, None);
+    assert_eq!((empty.state, empty.since()), (TargetState::Empty, None));
+    assert_eq!(empty.next, ["rebuild up --target drill"]);
+    let mut target = Target::new(&[("0", &["a"]), ("1", &["b"])]);
+    target.world.fail("1.b apply");
+    target.up();
+    let unfinished = StatusDocument::of(name(), Some(target.record()), None, None);
+    assert_eq!(unfinished.state, TargetState::Unfinished);
+    assert_eq!(
+        unfinished.next,
+        [
+            "rebuild up --target drill --resume",
+            "rebuild down --target drill"
+        ]
+    );
+    assert_eq!(unfinished.since(), target.record().calls[0].ended);
+    assert_eq!(unfinished.standing.len(), 2);
+    target.world.faults.lock().unwrap().clear();
+    target.resume();
+    let finished = StatusDocument::of(name(), Some(target.record()), None, None);
+    assert_eq!(finished.state, TargetState::Finished);
+    target.down();
+    let gone = StatusDocument::of(name(), Some(target.record()), None, None);
+    assert_eq!(gone.state, TargetState::Empty);
+}
