@@ -240,3 +240,92 @@ fn base64_standard(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn external() -> KeySource {
+        KeySource::External {
+            program: vec![
+                "/opt/rebuild".into(),
+                "__key".into(),
+                "/dev/shm/k ${x} \"%{y}".into(),
+            ],
+        }
+    }
+
+    #[test]
+    fn state_and_plan_are_enforced_and_the_name_never_changes() {
+        let text = environment(&external(), &Fallback::None);
+        assert_eq!(
+            text.expose(),
+            r#"key_provider "external" "rebuild" {
+  command = ["/opt/rebuild", "__key", "/dev/shm/k $${x} \"%%{y}"]
+}
+method "aes_gcm" "rebuild" {
+  keys = key_provider.external.rebuild
+}
+state {
+  method = method.aes_gcm.rebuild
+  enforced = true
+}
+plan {
+  method = method.aes_gcm.rebuild
+  enforced = true
+}
+"#
+        );
+    }
+
+    #[test]
+    fn a_key_is_given_to_encrypt_and_to_decrypt_where_metadata_was_sent() {
+        let ask = |request: &str| {
+            let mut answer_text = Vec::new();
+            answer_changing(request.as_bytes(), &mut answer_text, &[1; 32], &[2; 32]).unwrap();
+            let text = String::from_utf8(answer_text).unwrap();
+            let (header, body) = text.split_once('\n').unwrap();
+            assert_eq!(
+                header,
+                r#"{"magic":"OpenTofu-External-Key-Provider","version":1}"#
+            );
+            serde_json::from_str::<serde_json::Value>(body).unwrap()
+        };
+        let (new, former) = (base64_standard(&[1; 32]), base64_standard(&[2; 32]));
+        let first = ask("null");
+        assert_eq!(first["keys"], serde_json::json!({"encryption_key": new}));
+        assert!(
+            first["meta"]["external_data"].is_object(),
+            "without it the state could never be read again"
+        );
+        let later = ask(r#"{"external_data":{"version":1}}"#);
+        assert_eq!(
+            later["keys"],
+            serde_json::json!({"encryption_key": new, "decryption_key": former})
+        );
+    }
+
+    #[test]
+    fn a_short_key_and_another_protocol_are_refused() {
+        let error = answer(b"null".as_slice(), Vec::new(), &[0; 31]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the key file holds 31 bytes, and a key has 32"
+        );
+        assert!(matches!(
+            answer(b"hello".as_slice(), Vec::new(), &[0; 32]),
+            Err(AnswerError::Request(_))
+        ));
+    }
+
+    #[test]
+    fn a_literal_stands_for_itself() {
+        for (value, literal) in [
+            ("a\"b\\c\n\t", r#""a\"b\\c\n\t""#),
+            ("${x} $ %{y} % $${z}", r#""$${x} $ %%{y} % $$${z}""#),
+            ("\u{1}", r#""\u0001""#),
+        ] {
+            assert_eq!(quoted(value), literal);
+        }
+    }
+}

@@ -151,3 +151,113 @@ fn entry(block: &Block) -> Result<(String, LockEntry), LockFileError> {
         },
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: &str = r#"# This file is maintained automatically by "tofu init".
+# Manual edits may be lost in future updates.
+
+provider "registry.opentofu.org/hashicorp/local" {
+  version     = "1.4.0"
+  constraints = "~> 1.4"
+  hashes = [
+    "h1:abc=",
+    "zh:0123",
+  ]
+}
+
+provider "registry.opentofu.org/hashicorp/null" {
+  version = "3.2.1"
+  hashes = [
+    "h1:def=",
+  ]
+}
+"#;
+
+    #[test]
+    fn what_opentofu_writes_is_read_and_written_the_same() {
+        let file = LockFile::parse(FILE.as_bytes()).unwrap();
+        assert_eq!(
+            file.entries["registry.opentofu.org/hashicorp/local"]
+                .constraints
+                .as_deref(),
+            Some("~> 1.4")
+        );
+        assert_eq!(file.to_string(), FILE);
+    }
+
+    #[test]
+    fn only_what_the_state_still_has_comes_from_the_last() {
+        let entry = |version: &str| LockEntry {
+            version: version.into(),
+            ..LockEntry::default()
+        };
+        let file = |entries: &[(&str, &str)]| LockFile {
+            entries: entries
+                .iter()
+                .map(|(name, version)| ((*name).to_owned(), entry(version)))
+                .collect(),
+        };
+        let today = file(&[("h/n/a", "2"), ("h/n/b", "1")]);
+        let last = file(&[("h/n/a", "1"), ("h/n/gone", "1"), ("h/n/surplus", "1")]);
+        let state = ["h/n/a".to_owned(), "h/n/gone".to_owned()].into();
+        let merged = LockFile::merge(&today, Some(&last), &state);
+        assert_eq!(
+            merged,
+            file(&[("h/n/a", "2"), ("h/n/b", "1"), ("h/n/gone", "1")])
+        );
+        assert_eq!(LockFile::merge(&today, None, &state), today);
+    }
+
+    #[test]
+    fn damage_is_told() {
+        for (text, expect) in [
+            ("provider {", "cannot read the dependency lock file"),
+            (
+                "provider \"a\" {\n}\n",
+                "the dependency lock file has no version for provider `a`",
+            ),
+            (
+                "provider \"a\" {\n  version = \"1\"\n}\nprovider \"a\" {\n  version = \"1\"\n}\n",
+                "the dependency lock file has two entries for provider `a`",
+            ),
+            (
+                "provider {\n}\n",
+                "the dependency lock file has a provider block without exactly one label",
+            ),
+        ] {
+            assert_eq!(
+                LockFile::parse(text.as_bytes()).unwrap_err().to_string(),
+                expect
+            );
+        }
+        assert!(LockFile::parse(&[0xff]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_entry_is_read_back(
+            entries in proptest::collection::btree_map(
+                "[a-z.]{1,9}/[a-z]{1,5}/[a-z-]{1,9}",
+                ("[0-9.]{1,8}", proptest::option::of("[ -~]{0,12}"), proptest::collection::btree_set("h1:[ -~]{0,12}", 0..3)),
+                0..4,
+            )
+        ) {
+            let file = LockFile {
+                entries: entries
+                    .into_iter()
+                    .map(|(name, (version, constraints, hashes))| (name, LockEntry { version, constraints, hashes }))
+                    .collect(),
+            };
+            prop_assert_eq!(LockFile::parse(file.to_string().as_bytes()).unwrap(), file);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = LockFile::parse(&bytes);
+        }
+    }
+}

@@ -227,3 +227,168 @@ const NEEDS_INIT: [&str; 8] = [
 pub(crate) fn needs_init(diagnostic: &Diagnostic) -> bool {
     NEEDS_INIT.iter().any(|text| diagnostic.mentions(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Action;
+
+    /// A stream that a real OpenTofu wrote (`fixtures/record.sh`), with the end that it had.
+    fn recorded(name: &str, exit: Exit) -> Outcome {
+        let path = format!("{}/fixtures/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
+        let mut outcome = Outcome::default();
+        for line in std::fs::read(path)
+            .unwrap()
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            outcome.take(&EventLine::parse(line));
+        }
+        outcome.end(exit);
+        outcome
+    }
+
+    fn addresses(changes: &[Change]) -> Vec<(&str, &Action)> {
+        changes
+            .iter()
+            .map(|change| (change.address(), &change.action))
+            .collect()
+    }
+
+    #[test]
+    fn a_clean_plan_says_nothing() {
+        let outcome = recorded("clean", Exit::Code(0));
+        assert!(outcome.is_success() && outcome.drift.is_empty() && outcome.planned.is_empty());
+        assert!(
+            outcome
+                .outputs
+                .values()
+                .all(|output| output.action == Some(Action::Noop))
+        );
+    }
+
+    #[test]
+    fn drift_is_told_apart_from_what_is_planned() {
+        let outcome = recorded("drift", Exit::Code(0));
+        assert_eq!(
+            addresses(&outcome.drift),
+            [("local_file.a", &Action::Delete)]
+        );
+        assert_eq!(
+            addresses(&outcome.planned),
+            [("local_file.a", &Action::Create)]
+        );
+        let refresh_only = recorded("drift-refresh-only", Exit::Code(0));
+        assert_eq!(
+            addresses(&refresh_only.drift),
+            [("local_file.a", &Action::Delete)]
+        );
+        assert!(refresh_only.planned.is_empty());
+    }
+
+    #[test]
+    fn taint_is_a_reason_of_a_planned_change() {
+        let outcome = recorded("tainted", Exit::Code(0));
+        assert!(outcome.drift.is_empty());
+        assert_eq!(
+            outcome.tainted().map(Change::address).collect::<Vec<_>>(),
+            ["local_file.a"]
+        );
+        assert!(outcome.planned[0].action.destroys());
+    }
+
+    #[test]
+    fn a_false_check_is_a_success_that_names_it() {
+        let outcome = recorded("check-false", Exit::Code(0));
+        assert!(outcome.is_success());
+        assert_eq!(
+            outcome.failed_checks,
+            [FailedCheck {
+                name: "right".into(),
+                message: "x is not a".into()
+            }]
+        );
+    }
+
+    #[test]
+    fn an_apply_gives_outputs_but_for_sensitive_ones() {
+        let outcome = recorded("apply", Exit::Code(0));
+        assert_eq!(outcome.outputs["name"].value, Some("./made".into()));
+        assert_eq!(
+            (
+                outcome.outputs["secret"].sensitive,
+                &outcome.outputs["secret"].value
+            ),
+            (true, &None)
+        );
+        assert_eq!(outcome.apply_summary.unwrap().add, 1);
+        assert_eq!(outcome.plan_summary.unwrap().add, 1);
+        let destroyed = recorded("destroy", Exit::Code(0)).apply_summary.unwrap();
+        assert_eq!((destroyed.remove, destroyed.add), (1, 0));
+    }
+
+    #[test]
+    fn a_failed_resource_is_no_suspect_where_the_apply_ended_by_itself() {
+        let outcome = recorded("errors", Exit::Code(1));
+        assert!(!outcome.is_success());
+        assert_eq!(outcome.errored[0].address, "terraform_data.bad");
+        assert_eq!(outcome.completed[0].address, "terraform_data.good");
+        assert!(outcome.suspects().is_empty());
+        assert!(outcome.errors().next().unwrap().detail.contains("reason"));
+    }
+
+    #[test]
+    fn an_interrupted_creation_is_a_suspect() {
+        let outcome = recorded("cut-int", Exit::Code(1));
+        assert!(outcome.interrupted, "OpenTofu says so itself");
+        assert_eq!(
+            outcome.suspects().into_iter().collect::<Vec<_>>(),
+            ["terraform_data.slow"]
+        );
+    }
+
+    #[test]
+    fn a_creation_without_end_is_a_suspect_however_the_process_ended() {
+        for exit in [Exit::Signal(9), Exit::Code(1)] {
+            let outcome = recorded("cut-kill", exit);
+            assert_eq!(
+                outcome.suspects().into_iter().collect::<Vec<_>>(),
+                ["terraform_data.slow"]
+            );
+            assert_eq!(outcome.completed[0].address, "terraform_data.first");
+        }
+    }
+
+    #[test]
+    fn a_replacement_has_two_starts_and_two_ends() {
+        let one = |stage, action: &str| EventLine {
+            event: Event::Apply(
+                stage,
+                crate::events::Hook {
+                    resource: crate::events::Resource {
+                        addr: "a.b".into(),
+                        ..Default::default()
+                    },
+                    action: Action::from_word(action),
+                    ..Default::default()
+                },
+            ),
+            message: String::new(),
+            timestamp: None,
+        };
+        let mut outcome = Outcome::default();
+        outcome.take(&one(ApplyStage::Started, "delete"));
+        outcome.take(&one(ApplyStage::Completed, "delete"));
+        outcome.take(&one(ApplyStage::Started, "create"));
+        outcome.end(Exit::Code(1));
+        assert_eq!(outcome.suspects().len(), 1);
+        outcome.take(&one(ApplyStage::Completed, "create"));
+        assert!(outcome.suspects().is_empty());
+    }
+
+    #[test]
+    fn a_refused_lock_is_told_apart() {
+        let outcome = recorded("locked", Exit::Code(1));
+        assert!(outcome.lock_error().is_some() && !outcome.needs_init());
+    }
+}

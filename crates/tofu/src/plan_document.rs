@@ -351,3 +351,129 @@ fn descend<'v>(
         found,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn change(value: Value) -> ValueChange {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn only_major_1_is_understood() {
+        assert!(PlanDocument::parse(br#"{"format_version":"1.9","future":1}"#).is_ok());
+        for (text, named) in [
+            (r#"{"format_version":"2.0","resource_changes":7}"#, "`2.0`"),
+            ("{}", "``"),
+        ] {
+            let error = PlanDocument::parse(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn attributes_that_differ_are_named_with_both_values() {
+        let change = change(json!({
+            "actions": ["update"],
+            "before": {"same": 1, "size": "small", "tags": {"a": "1", "b": "2"}, "rules": [{"port": 1}], "secret": "old", "id": "i"},
+            "after": {"same": 1, "size": "large", "tags": {"a": "1"}, "rules": [{"port": 2}, {"port": 3}], "secret": "new", "id": "i"},
+            "after_unknown": {"address": true},
+            "before_sensitive": {"secret": true, "rules": [{}]},
+            "after_sensitive": {"secret": true, "rules": [{}, {}]},
+        }));
+        let shown: Vec<_> = change
+            .attributes()
+            .into_iter()
+            .map(|it| (it.path, it.was, it.is))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("address".into(), Some(Value::Null), Shown::Unknown),
+                (
+                    "rules[0].port".into(),
+                    Some(json!(1)),
+                    Shown::Value(json!(2))
+                ),
+                (
+                    "rules[1]".into(),
+                    Some(Value::Null),
+                    Shown::Value(json!({"port": 3}))
+                ),
+                ("secret".into(), None, Shown::Sensitive),
+                (
+                    "size".into(),
+                    Some(json!("small")),
+                    Shown::Value(json!("large"))
+                ),
+                ("tags.b".into(), Some(json!("2")), Shown::Value(Value::Null)),
+            ]
+        );
+        assert_eq!(change.action(), Action::Update);
+        assert!(!change.is_known() && change.is_sensitive());
+    }
+
+    #[test]
+    fn actions_in_pairs_are_replacements() {
+        for actions in [json!(["delete", "create"]), json!(["create", "delete"])] {
+            assert_eq!(
+                change(json!({"actions": actions})).action(),
+                Action::Replace
+            );
+        }
+        assert_eq!(
+            change(json!({"actions": ["forget"]})).action(),
+            Action::Forget
+        );
+        assert!(
+            change(json!({"actions": ["x", "y"]})).action().destroys(),
+            "unknown counts as the worst"
+        );
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        // A null attribute and one that is not there are the same to OpenTofu.
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            "[a-z]{0,3}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 16, 3, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::btree_map("[a-c]", inner, 0..3)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_are_compared_and_only_equal_ones_show_nothing(
+            before in value(), after in value(), unknown in value(), marks in value()
+        ) {
+            let change = ValueChange {
+                before: before.clone(),
+                after: after.clone(),
+                after_unknown: unknown,
+                before_sensitive: marks.clone(),
+                after_sensitive: marks,
+                ..ValueChange::default()
+            };
+            let shown = change.attributes();
+            prop_assert!(before == after || !shown.is_empty());
+        }
+
+        #[test]
+        fn a_value_marked_whole_is_never_shown(before in "[a-z]{6,9}", after in "[a-z]{6,9}") {
+            let change = change(json!({
+                "before": {"x": before}, "after": {"x": after}, "before_sensitive": {"x": true}, "after_sensitive": {"x": true}
+            }));
+            for it in change.attributes() {
+                prop_assert_eq!((it.was, it.is), (None, Shown::Sensitive));
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 mod applies;
 mod backend;
+mod checks;
 mod encryption;
 mod failures;
 mod inits;
@@ -54,6 +55,7 @@ fn run(args: Vec<OsString>) -> ExitCode {
         failures::TESTS,
         encryption::TESTS,
         outliving::TESTS,
+        checks::TESTS,
     ] {
         for (name, test) in module {
             if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
