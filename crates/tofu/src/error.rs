@@ -43,6 +43,18 @@ pub enum Cause {
     /// It was `init`, and of this kind.
     #[error("its initialization failed")]
     Init(InitFailure),
+    /// A child of an earlier call still works on this step: never two at once.
+    #[error("process {pid} of an earlier call still works on this step")]
+    StillRunning {
+        /// The child's process id.
+        pid: u32,
+    },
+    /// A state that could be written nowhere else lies in the tree: going on would fork the state.
+    #[error("`{}` holds a state that was not rescued yet", path.display())]
+    Unrescued {
+        /// The `errored.tfstate`.
+        path: PathBuf,
+    },
     /// It could not be started.
     #[error("it could not be started")]
     Start(#[source] SpawnError),

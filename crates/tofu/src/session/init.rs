@@ -68,13 +68,19 @@ impl Session {
         let lock = self.working_lock_file();
         let module = format!("{}\n{}", settings.root_module, settings.backend.is_some());
         let digest = settings.init_inputs.digest(&module, lock.as_deref());
-        let data_dir = settings.step.data_dir(&digest);
         let tool = self.tool();
-        if !upgrade && StepDir::is_warm(&data_dir, &tool) {
+        let data_dir = if upgrade {
+            settings.step.fresh_data_dir(&digest).map_err(fail)?
+        } else {
+            settings.step.data_dir(&digest)
+        };
+        let is_warm =
+            || !upgrade && StepDir::is_warm(&data_dir, &tool) && holds(&data_dir, lock.as_deref());
+        if is_warm() {
             return self.warm(data_dir);
         }
         let _held = StepDir::lock_data_dir(&data_dir).map_err(fail)?;
-        if !upgrade && StepDir::is_warm(&data_dir, &tool) {
+        if is_warm() {
             return self.warm(data_dir);
         }
         if let Some(former) = StepDir::warm_path(&data_dir)
@@ -128,7 +134,9 @@ impl Session {
         StepDir::mark_warm(&data_dir, &tool).map_err(fail)?;
         // The next call comes with the lock file that this one made.
         let next = settings.init_inputs.digest(&module, lock_file.as_deref());
-        settings.step.alias_data_dir(&digest, &next).map_err(fail)?;
+        if let Some(name) = data_dir.file_name().and_then(|name| name.to_str()) {
+            settings.step.alias_data_dir(name, &next).map_err(fail)?;
+        }
         settings.step.prune_data_dirs(&data_dir);
         *self.data_dir.lock().unwrap_or_else(PoisonError::into_inner) = Some(data_dir.clone());
         Ok(InitReport {
@@ -297,9 +305,29 @@ impl Session {
     }
 }
 
+/// Whether what a data directory holds is what a lock file names. An `init` without a lock file may
+/// have been run again there, and have chosen newer versions.
+fn holds(data_dir: &Path, lock: Option<&[u8]>) -> bool {
+    let Some(wanted) = lock.and_then(|bytes| LockFile::parse(bytes).ok()) else {
+        return true;
+    };
+    let kept = disk::read_if_there(&data_dir.join(KEPT_LOCK))
+        .ok()
+        .flatten();
+    let Some(kept) = kept.and_then(|bytes| LockFile::parse(&bytes).ok()) else {
+        return wanted.entries.is_empty();
+    };
+    kept.entries.iter().all(|(address, entry)| {
+        wanted
+            .entries
+            .get(address)
+            .is_none_or(|wanted| wanted.version == entry.version)
+    })
+}
+
 /// Whether an error of `init` (in lower case) is one that another try may not meet.
 fn is_network_fault(text: &str) -> bool {
-    const FAULTS: [&str; 24] = [
+    const FAULTS: [&str; 26] = [
         "timeout",
         "timed out",
         "deadline exceeded",
@@ -307,6 +335,8 @@ fn is_network_fault(text: &str) -> bool {
         "connection reset",
         "connection closed",
         "no such host",
+        "could not resolve host",
+        "failed to connect",
         "temporary failure",
         "temporarily unavailable",
         "network is unreachable",

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use process::{How, Invocation, Spawner, Stream};
+use process::{How, Invocation, Liveness, Spawner, Stream};
 use secrets::{Masker, MemoryDir, Secret};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ use crate::error::{Cause, RunError};
 use crate::events::{Event, EventLine};
 use crate::outcome::Outcome;
 use crate::program::Program;
-use crate::step_dir::{InitInputs, Slot, StepDir};
+use crate::step_dir::{ERRORED_STATE, InitInputs, Slot, StepDir};
 use crate::transcript::Transcript;
 use crate::workshop::Workshop;
 
@@ -235,6 +235,7 @@ impl Session {
         }
         let call = self.invocation(command, data_dir, offline, stdin);
         let how = if command.changes() {
+            self.refuse_a_second(command)?;
             let output = self.fresh_file(&format!("output-{}", name.replace(' ', "-")));
             settings
                 .step
@@ -308,6 +309,34 @@ impl Session {
             transcript,
             interrupted,
         })
+    }
+
+    /// Never two at once, and never past a state that waits for its rescue: the caller looks first,
+    /// this holds where it forgot.
+    fn refuse_a_second(&self, command: &Command) -> Result<(), RunError> {
+        let name = command.name();
+        let looking =
+            |error| self.error(name, io_cause("look for a child of an earlier call", error));
+        if let Some(child) = self.settings.step.running_child().map_err(looking)?
+            && child.liveness == Liveness::Alive
+        {
+            return Err(self.error(
+                name,
+                Cause::StillRunning {
+                    pid: child.identity.pid,
+                },
+            ));
+        }
+        if matches!(
+            command,
+            Command::ApplySaved { .. } | Command::ApplyDirect { .. }
+        ) {
+            let path = self.directory.join(ERRORED_STATE);
+            if path.symlink_metadata().is_ok() {
+                return Err(self.error(name, Cause::Unrescued { path }));
+            }
+        }
+        Ok(())
     }
 
     /// The whole call, without IO but for the lengths of paths.

@@ -396,3 +396,70 @@ fn a_plugin_socket_gets_a_short_directory_where_the_path_is_long() {
         .unwrap();
     assert!(sockets.len() < SOCKET_ROOM, "{sockets:?}");
 }
+
+#[test]
+fn never_two_at_once_and_never_past_a_state_that_waits() {
+    let world = World::new();
+    let spawner = scripted(vec![
+        ("init", vec![Script::exits(0)]),
+        ("apply", vec![Script::exits(0)]),
+    ]);
+    let session = world.session(spawner.clone());
+    let step = &session.settings().step;
+    process::Identity::of_self()
+        .unwrap()
+        .write_marker(&step.marker())
+        .unwrap();
+    let error = session.apply(ApplyWhat::Direct).unwrap_err();
+    assert!(
+        matches!(*error.cause, Cause::StillRunning { pid } if pid == std::process::id()),
+        "{error}"
+    );
+    assert!(
+        step.running_child().unwrap().is_some(),
+        "its marker is still there"
+    );
+    step.clear_marker().unwrap();
+    process::files::write_atomically(&session.directory().join(ERRORED_STATE), b"{}", 0o600)
+        .unwrap();
+    let error = session.apply(ApplyWhat::Direct).unwrap_err();
+    assert!(error.to_string().contains("not rescued yet"), "{error}");
+    step.remove_errored_state("root").unwrap();
+    session.apply(ApplyWhat::Direct).unwrap();
+    assert_eq!(commands(&spawner), ["init", "apply"]);
+}
+
+#[test]
+fn another_tool_makes_an_aliased_directory_cold() {
+    let world = World::new();
+    let spawner = scripted(vec![("init", vec![Script::exits(0)])]);
+    let lock = b"provider \"h/n/a\" {\n  version = \"1.0.0\"\n}\n".to_vec();
+    let fresh = world.session(spawner.clone());
+    let path = fresh.directory().join(crate::LOCK_FILE_NAME);
+    // A fake init writes no lock file; a recorded one that stays in place stands for its result.
+    let mut settings = world.settings(spawner.clone());
+    settings.lock_file = LockPolicy::Recorded(lock.clone());
+    let first = Session::open(settings.clone())
+        .unwrap()
+        .init(false)
+        .unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), lock);
+    settings
+        .step
+        .alias_data_dir(
+            first.data_dir.file_name().unwrap().to_str().unwrap(),
+            "alias",
+        )
+        .unwrap();
+    assert!(
+        Session::open(settings.clone())
+            .unwrap()
+            .init(false)
+            .unwrap()
+            .was_warm
+    );
+    settings.program.digest = "another".into();
+    let report = Session::open(settings).unwrap().init(false).unwrap();
+    assert!(!report.was_warm);
+    assert_eq!(spawner.calls().len(), 2);
+}

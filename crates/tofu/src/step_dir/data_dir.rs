@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -87,8 +88,29 @@ impl InitInputs {
 }
 
 impl StepDir {
+    /// The data directory of that name, found through an alias.
     pub(crate) fn data_dir(&self, digest: &str) -> PathBuf {
-        self.path().join("data").join(digest)
+        let data = self.path().join("data");
+        match fs::read_link(data.join(digest)) {
+            Ok(target) => data.join(target),
+            Err(_) => data.join(digest),
+        }
+    }
+
+    /// A data directory of its own for an upgrade: what another lock file's directory holds must
+    /// not change under it.
+    pub(crate) fn fresh_data_dir(&self, digest: &str) -> io::Result<PathBuf> {
+        let data = self.path().join("data");
+        disk::private_dir(&data)?;
+        let mut n = 1_u32;
+        loop {
+            let name = format!("{digest}-{n}");
+            match fs::DirBuilder::new().mode(0o700).create(data.join(&name)) {
+                Ok(()) => return Ok(data.join(name)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n += 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Whether an `init` went well in that directory, at this path and with this `tofu`.
@@ -141,7 +163,7 @@ impl StepDir {
         if from == to {
             return Ok(());
         }
-        let link = self.data_dir(to);
+        let link = self.path().join("data").join(to);
         match link.symlink_metadata() {
             Ok(there) if there.is_dir() => return Ok(()),
             Ok(_) => fs::remove_file(&link)?,

@@ -78,7 +78,14 @@ impl StepDir {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(_) => Manifest::default(),
         };
-        if former.digest == digest && former.boot_id == boot_id && !boot_id.is_empty() {
+        let is_whole = || {
+            former
+                .files
+                .keys()
+                .all(|path| relative(path).is_ok_and(|path| tree.join(path).is_file()))
+        };
+        if former.digest == digest && former.boot_id == boot_id && !boot_id.is_empty() && is_whole()
+        {
             return self.write_overrides(slot, modules);
         }
         disk::private_dir(&tree).map_err(at(&tree))?;

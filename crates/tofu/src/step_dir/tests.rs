@@ -262,6 +262,7 @@ fn a_moved_data_directory_is_cold_and_old_ones_go() {
     let first = warm("first");
     assert!(StepDir::is_warm(&first, "tool") && !StepDir::is_warm(&first, "another tool"));
     step.alias_data_dir("first", "alias").unwrap();
+    assert_eq!(step.data_dir("alias"), first, "found through the alias");
     assert!(StepDir::is_warm(&step.data_dir("alias"), "tool"));
     fs::rename(&first, step.data_dir("moved")).unwrap();
     assert!(!StepDir::is_warm(&step.data_dir("moved"), "tool"));
@@ -270,4 +271,23 @@ fn a_moved_data_directory_is_cold_and_old_ones_go() {
     assert!(all[0].exists(), "the one in use is kept");
     let n_left = fs::read_dir(step.path().join("data")).unwrap().count();
     assert_eq!(n_left, 6, "the broken alias went too");
+}
+
+#[test]
+fn a_file_of_the_bundle_that_is_gone_comes_back() {
+    let (_dir, step) = step();
+    place(
+        &step,
+        Slot::Tree,
+        "d1",
+        &[("root/a.tf", "1"), ("root/b.tf", "1")],
+    );
+    fs::remove_file(step.tree(Slot::Tree).join("root/a.tf")).unwrap();
+    place(
+        &step,
+        Slot::Tree,
+        "d1",
+        &[("root/a.tf", "1"), ("root/b.tf", "1")],
+    );
+    assert_eq!(text(&step, "root/a.tf").as_deref(), Some("1"));
 }

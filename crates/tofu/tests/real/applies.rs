@@ -154,6 +154,7 @@ output "token" {
         "the provisioner's line is masked for observers"
     );
     assert_eq!(world.files_with("hunter2hunter2"), Vec::<String>::new());
+    assert_eq!(world.files_with("the-password"), Vec::<String>::new());
     let memory = plan.file().parent().unwrap().to_owned();
     assert!(memory.is_dir());
     drop((plan, session));

@@ -14,6 +14,7 @@ crate::tests![
     a_package_is_kept_and_needs_no_registry_again,
     eight_inits_with_a_cold_cache_are_right,
     a_surplus_entry_of_a_committed_lock_file_is_named,
+    a_missing_entry_of_a_committed_lock_file_is_named,
     a_recorded_lock_file_keeps_its_versions,
     a_lock_file_from_another_platform_fits_the_kept_copy,
     a_data_directory_that_lost_its_provider_is_mended,
@@ -179,6 +180,22 @@ fn a_surplus_entry_of_a_committed_lock_file_is_named() {
     assert!(error.to_string().contains("example.org/acme/old"));
 }
 
+fn a_missing_entry_of_a_committed_lock_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::with_cli_config(Some(&mirror(dir.path(), &["1.0.0"])));
+    let mut settings = world.settings(MAIN);
+    settings.lock_file = LockPolicy::Exactly(LockFile::default().to_string().into_bytes());
+    let error = Session::open(settings).unwrap().init(false).unwrap_err();
+    assert_eq!(
+        error.init_failure(),
+        Some(&InitFailure::LockFile {
+            surplus: vec![],
+            missing: vec!["example.org/acme/thing".into()]
+        }),
+        "{error}"
+    );
+}
+
 fn a_recorded_lock_file_keeps_its_versions() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::with_cli_config(Some(&mirror(dir.path(), &["1.0.0"])));
@@ -197,6 +214,21 @@ fn a_recorded_lock_file_keeps_its_versions() {
     );
     let now = LockFile::parse(&report.lock_file.unwrap()).unwrap();
     assert_eq!(now.entries["example.org/acme/thing"].version, "1.1.0");
+    // What was applied before still has its own directory; what is applied now has one too.
+    for (lock, version, is_warm) in [
+        (lock, "1.0.0", true),
+        (now.to_string().into_bytes(), "1.1.0", true),
+    ] {
+        let mut settings = world.settings(MAIN);
+        settings.init_inputs = InitInputs::new([("x", b"another".as_slice())], []);
+        settings.lock_file = LockPolicy::Exactly(lock.clone());
+        let report = Session::open(settings).unwrap().init(false).unwrap();
+        assert_eq!(
+            (report.was_warm, report.providers),
+            (is_warm, vec![thing(version)])
+        );
+        assert_eq!(report.lock_file, Some(lock));
+    }
 }
 
 fn a_lock_file_from_another_platform_fits_the_kept_copy() {
