@@ -1,0 +1,73 @@
+//! Where references get their values: the target's values, its secrets, outputs of earlier steps.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use phase_engine::StepId;
+use platform::Scope;
+use serde_json::Value;
+
+use crate::secret_book::SecretBook;
+
+/// Outputs of steps as they are now; filled as steps are applied or looked at.
+#[derive(Debug, Default)]
+pub struct OutputBook {
+    steps: Mutex<BTreeMap<StepId, BTreeMap<String, Output>>>,
+}
+
+/// One output of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Its value; `None` where it is sensitive and was not read yet.
+    pub value: Option<Value>,
+    /// Whether OpenTofu calls it sensitive.
+    pub sensitive: bool,
+}
+
+impl OutputBook {
+    /// Takes the outputs of a step, in place of what was known of it.
+    pub fn put(&self, step: &StepId, outputs: BTreeMap<String, Output>) {
+        self.lock().insert(step.clone(), outputs);
+    }
+
+    /// Returns one output.
+    #[must_use]
+    pub fn get(&self, step: &StepId, name: &str) -> Option<Output> {
+        self.lock().get(step)?.get(name).cloned()
+    }
+
+    /// Whether the outputs of this step are known.
+    #[must_use]
+    pub fn knows(&self, step: &StepId) -> bool {
+        self.lock().contains_key(step)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<StepId, BTreeMap<String, Output>>> {
+        self.steps.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The scope of one step or check.
+pub struct CallScope<'a> {
+    /// The target's values: today's, or those that were recorded.
+    pub values: &'a BTreeMap<String, Value>,
+    /// The target's secrets of today.
+    pub secrets: &'a SecretBook,
+    /// Outputs of steps.
+    pub outputs: &'a OutputBook,
+}
+
+impl Scope for CallScope<'_> {
+    fn target(&self, name: &str) -> Option<Value> {
+        self.values.get(name).cloned()
+    }
+
+    fn secret(&self, name: &str) -> Option<String> {
+        self.secrets.expose(name)
+    }
+
+    fn output(&self, step: &StepId, output: &str) -> Option<(Value, bool)> {
+        let output = self.outputs.get(step, output)?;
+        Some((output.value?, output.sensitive))
+    }
+}
