@@ -2,5 +2,14 @@
 
 pub mod api;
 pub mod environment;
+mod error;
+mod exec_step;
+mod known;
+mod paths;
+mod resolve;
+mod scope;
+mod secret_book;
 pub mod stop;
 pub mod ui;
+
+pub use error::CallError;
