@@ -26,7 +26,9 @@ pub use files::{
     DirFiles, Entry, Files, MemoryFiles, PLATFORM_FILE, ReadError, RootError, find_root, join,
 };
 pub use init::{InitError, init};
-pub use load::{TargetDefinitions, TargetFile, load, load_target, target_names};
+pub use load::{
+    TargetDefinitions, TargetFile, load, load_platform, load_target, target_names,
+};
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
     ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind,

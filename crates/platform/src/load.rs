@@ -89,6 +89,22 @@ pub fn load_target(
     })
 }
 
+/// Reads `rebuild.toml` and the root modules alone, as a bundle holds them that something was applied from.
+///
+/// What only shows together with a target is not looked at: the target has changed since.
+///
+/// # Errors
+/// Every fault of them, in order.
+pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
+    let report = Report::default();
+    let parsed = read_platform(files, None, &report);
+    let (_, faults) = split(report.take());
+    match parsed {
+        Some(parsed) if faults.is_empty() => Ok(parsed.platform),
+        _ => Err(Faults::sorted(faults)),
+    }
+}
+
 /// Returns the names of the targets that a platform has files for.
 pub fn target_names(files: &dyn Files) -> Vec<String> {
     let entries = files.entries("targets").ok().flatten().unwrap_or_default();

@@ -5,6 +5,7 @@ pub mod environment;
 mod error;
 mod exec_step;
 mod known;
+mod library;
 mod paths;
 mod resolve;
 mod scope;

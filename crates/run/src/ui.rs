@@ -196,8 +196,8 @@ pub enum Answer {
     TearDown,
 }
 
-/// The operator's end of a call. Only asks when `interactive`; telling must never fail or block the call.
-pub trait Ui: Sync {
+/// The operator's end of a call, shared as `Arc<dyn Ui>` with what follows a child. Only asks when `interactive`; telling must never fail or block the call.
+pub trait Ui: Send + Sync {
     /// Tells what happened.
     fn tell(&self, notice: &Notice);
     /// Whether a person can be asked.

@@ -1,0 +1,108 @@
+//! What every step of a call works with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phase_engine::{Failure, StepId};
+use platform::{EnvValue, Target};
+use secrets::{Masker, MemoryDir, Secret, TargetKey};
+use serde_json::Value;
+use state_backend::Server;
+use tofu::{Control, Program, Wanted, Workshop};
+
+use crate::api::Machine;
+use crate::environment::Environment;
+use crate::library::Library;
+use crate::resolve;
+use crate::scope::{CallScope, OutputBook};
+use crate::secret_book::SecretBook;
+use crate::stop::{StopLevel, StopRequests};
+use crate::ui::Ui;
+
+/// How long a tool may say nothing before the operator hears of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The shared context of a call.
+pub(crate) struct Bench<'m> {
+    /// The machine.
+    pub(crate) machine: &'m Machine,
+    /// The operator's end.
+    pub(crate) ui: &'m dyn Ui,
+    /// What the operator's signals ask.
+    pub(crate) stop: Arc<StopRequests>,
+    /// The target.
+    pub(crate) target: Target,
+    /// Its secrets.
+    pub(crate) secrets: SecretBook,
+    /// Hides them.
+    pub(crate) masker: Masker,
+    /// Its key.
+    pub(crate) key: Arc<TargetKey>,
+    /// The `tofu` to run.
+    pub(crate) program: Program,
+    /// The target's working directory.
+    pub(crate) workshop: Workshop,
+    /// Memory-backed files of this call.
+    pub(crate) memory: MemoryDir,
+    /// The value of `TF_ENCRYPTION`.
+    pub(crate) encryption: Option<Secret>,
+    /// The state backend.
+    pub(crate) server: Server,
+    /// Definitions by bundle.
+    pub(crate) library: Library,
+    /// Outputs as they are now.
+    pub(crate) outputs: OutputBook,
+    /// Masked logs of this call.
+    pub(crate) logs: PathBuf,
+    /// What every step's environment begins with.
+    pub(crate) env: Environment,
+}
+
+impl Bench<'_> {
+    /// The scope of today: the target's values, its secrets, outputs as they are now.
+    pub(crate) fn scope<'a>(&'a self, values: &'a BTreeMap<String, Value>) -> CallScope<'a> {
+        CallScope { values, secrets: &self.secrets, outputs: &self.outputs }
+    }
+
+    /// The environment of a step or probe: the base, the target's `[env]`, then its own.
+    pub(crate) fn env_of(
+        &self,
+        what: &str,
+        own: &BTreeMap<String, EnvValue>,
+        scope: &CallScope<'_>,
+    ) -> Result<Environment, Failure> {
+        resolve::env(what, &self.env, &[&self.target.env, own], &self.machine.env, scope)
+    }
+
+    /// The control of one command, which has `timeout` at most.
+    pub(crate) fn control(&self, timeout: Option<Duration>) -> Arc<StepControl> {
+        Arc::new(StepControl {
+            stop: Arc::clone(&self.stop),
+            deadline: timeout.map(|timeout| Instant::now() + timeout),
+        })
+    }
+
+    /// The masked log of one act on a step.
+    pub(crate) fn log(&self, step: &StepId, act: &str) -> PathBuf {
+        self.logs.join(format!("{step}-{act}.log"))
+    }
+}
+
+/// Passes the operator's signals, and a step's timeout, on to a running command.
+pub(crate) struct StepControl {
+    stop: Arc<StopRequests>,
+    deadline: Option<Instant>,
+}
+
+impl Control for StepControl {
+    fn wanted(&self) -> Wanted {
+        match self.stop.level() {
+            StopLevel::Kill => Wanted::Kill,
+            StopLevel::Interrupt => Wanted::Interrupt,
+            _ if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Wanted::Interrupt,
+            _ => Wanted::Run,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Definitions by bundle: today's from the platform directory, older ones from the store.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phase_engine::{ExitCode, Failure, StepId};
+use platform::{Bundle, PhaseDef, Platform, StepDef};
+use secrets::TargetKey;
+use store::{Store, layout, settle};
+
+use crate::error::stopped;
+
+/// The definitions of one bundle.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The files.
+    pub(crate) bundle: Bundle,
+    /// What they say.
+    pub(crate) platform: Platform,
+    /// The commit that they come from, and whether they differ from it.
+    pub(crate) commit: Option<String>,
+    /// Whether the files differ from the commit.
+    pub(crate) dirty: bool,
+}
+
+impl Source {
+    /// Finds a step and its phase.
+    pub(crate) fn step(&self, id: &StepId) -> Result<(&PhaseDef, &StepDef), Failure> {
+        let missing = || {
+            Failure::new(
+                ExitCode::Stopped,
+                format!("bundle `{}` does not define step `{id}`", short(self.bundle.digest())),
+            )
+        };
+        let phase = self.platform.phase(&id.phase).ok_or_else(missing)?;
+        let step = phase.steps.iter().find(|step| step.id == *id).ok_or_else(missing)?;
+        Ok((phase, step))
+    }
+}
+
+/// The first characters of a digest, enough to tell bundles apart.
+pub(crate) fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// Bundles of one call.
+pub(crate) struct Library {
+    store: Arc<dyn Store>,
+    key: Mutex<Option<Arc<TargetKey>>>,
+    known: Mutex<BTreeMap<String, Arc<Source>>>,
+}
+
+impl Library {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, key: Mutex::new(None), known: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Takes the key that opens stored bundles.
+    pub(crate) fn unlock(&self, key: Arc<TargetKey>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+    }
+
+    /// Takes definitions that were read elsewhere.
+    pub(crate) fn add(&self, source: Arc<Source>) {
+        let digest = source.bundle.digest().to_owned();
+        self.known().insert(digest, source);
+    }
+
+    /// Returns the definitions of a bundle, from the store where they are not known yet.
+    pub(crate) fn get(&self, digest: &str) -> Result<Arc<Source>, Failure> {
+        if let Some(source) = self.known().get(digest) {
+            return Ok(Arc::clone(source));
+        }
+        let source = Arc::new(self.read(digest)?);
+        self.add(Arc::clone(&source));
+        Ok(source)
+    }
+
+    /// Keeps a bundle in the store, sealed with the target's key.
+    pub(crate) fn keep(&self, bundle: &Bundle) -> Result<(), Failure> {
+        let archive = bundle.to_archive().map_err(|error| stopped(&error))?;
+        self.keep_bytes(bundle.digest(), &archive)
+    }
+
+    fn keep_bytes(&self, digest: &str, archive: &[u8]) -> Result<(), Failure> {
+        let key = layout::bundle(digest).map_err(|error| stopped(&error))?;
+        let lost = |error: &(dyn std::error::Error + 'static)| {
+            Failure::of(ExitCode::Failed, error)
+                .hint("nothing was applied from these definitions; run the same command again")
+        };
+        if self.store.get(&key).map_err(|error| lost(&error))?.is_some() {
+            return Ok(());
+        }
+        let target_key = self.key()?;
+        let sealed = target_key.seal(archive, key.as_str()).map_err(|error| stopped(&error))?;
+        match settle::put_if_absent(self.store.as_ref(), &key, &sealed) {
+            Ok(_) => Ok(()),
+            // Somebody kept the same files meanwhile.
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(lost(&error)),
+        }
+    }
+
+    fn read(&self, digest: &str) -> Result<Source, Failure> {
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            let mut failure = stopped(error);
+            failure.causes.insert(0, std::mem::take(&mut failure.what));
+            failure.what = format!("cannot read bundle `{}`", short(digest));
+            failure
+        };
+        let key = layout::bundle(digest).map_err(|error| failed(&error))?;
+        let Some(found) = self.store.get(&key).map_err(|error| failed(&error))? else {
+            return Err(Failure::new(
+                ExitCode::Stopped,
+                format!("the store does not hold bundle `{}`, from which something was applied", short(digest)),
+            ));
+        };
+        let archive =
+            self.key()?.open(&found.bytes, key.as_str()).map_err(|error| failed(&error))?;
+        let bundle = Bundle::from_archive(&archive).map_err(|error| failed(&error))?;
+        if bundle.digest() != digest {
+            return Err(Failure::new(
+                ExitCode::Stopped,
+                format!("bundle `{}` is damaged: its files give another digest", short(digest)),
+            ));
+        }
+        let platform = platform::load_platform(&bundle).map_err(|faults| {
+            Failure::new(ExitCode::Stopped, format!("bundle `{}` can't be understood", short(digest)))
+                .because(faults.render_plain())
+        })?;
+        Ok(Source { bundle, platform, commit: None, dirty: false })
+    }
+
+    fn key(&self) -> Result<Arc<TargetKey>, Failure> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
+            Failure::new(ExitCode::Unusable, "the target's key is not known yet")
+        })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Source>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
