@@ -62,7 +62,11 @@ const STEERING: &[&str] = &[
 pub fn base(caller: &Environment, home: &Path, tmp: &Path) -> Environment {
     let mut env: Environment = caller
         .iter()
-        .filter(|(name, _)| PASSED.iter().any(|passed| name.as_os_str() == OsStr::new(passed)))
+        .filter(|(name, _)| {
+            PASSED
+                .iter()
+                .any(|passed| name.as_os_str() == OsStr::new(passed))
+        })
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     env.insert("HOME".into(), home.into());
@@ -87,17 +91,30 @@ mod tests {
     use super::*;
 
     fn caller(names: &[&str]) -> Environment {
-        names.iter().map(|name| (OsString::from(name), OsString::from("x"))).collect()
+        names
+            .iter()
+            .map(|name| (OsString::from(name), OsString::from("x")))
+            .collect()
     }
 
     #[test]
     fn only_the_allow_list_reaches_a_step() {
         let env = base(
-            &caller(&["PATH", "HOME", "TF_CLI_ARGS_plan", "AWS_PROFILE", "EDITOR", "https_proxy"]),
+            &caller(&[
+                "PATH",
+                "HOME",
+                "TF_CLI_ARGS_plan",
+                "AWS_PROFILE",
+                "EDITOR",
+                "https_proxy",
+            ]),
             Path::new("/h"),
             Path::new("/t"),
         );
-        let names: Vec<_> = env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
+        let names: Vec<_> = env
+            .keys()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
         assert_eq!(names, ["HOME", "PATH", "TMPDIR", "https_proxy"]);
         assert_eq!(env[OsStr::new("HOME")], "/h");
     }
@@ -106,7 +123,13 @@ mod tests {
     fn dropped_names_are_those_that_steer_a_tool_and_that_nobody_named() {
         let named = BTreeSet::from(["OS_CLOUD".to_owned()]);
         let dropped = dropped(
-            &caller(&["TF_WORKSPACE", "OS_CLOUD", "EDITOR", "AWS_CA_BUNDLE", "ANSIBLE_CONFIG"]),
+            &caller(&[
+                "TF_WORKSPACE",
+                "OS_CLOUD",
+                "EDITOR",
+                "AWS_CA_BUNDLE",
+                "ANSIBLE_CONFIG",
+            ]),
             &named,
         );
         assert_eq!(dropped, ["ANSIBLE_CONFIG", "TF_WORKSPACE"]);

@@ -18,7 +18,11 @@ pub enum CallError {
 }
 
 fn count(n_faults: usize) -> String {
-    if n_faults == 1 { "a fault".to_owned() } else { format!("{n_faults} faults") }
+    if n_faults == 1 {
+        "a fault".to_owned()
+    } else {
+        format!("{n_faults} faults")
+    }
 }
 
 impl CallError {

@@ -133,27 +133,50 @@ pub(crate) fn run(
         Some((output, marker)) => How::changer(output, marker),
         None => How::reader(),
     };
-    let mut running =
-        spawner.start(&invocation, &how).map_err(|source| ExecError::Start { program: program(), source })?;
-    let mut guard = Guard { started: Instant::now(), timeout: call.timeout, signals: 0, timed_out: None };
+    let mut running = spawner
+        .start(&invocation, &how)
+        .map_err(|source| ExecError::Start {
+            program: program(),
+            source,
+        })?;
+    let mut guard = Guard {
+        started: Instant::now(),
+        timeout: call.timeout,
+        signals: 0,
+        timed_out: None,
+    };
     let mut log = Log::open(call.log);
     let exit = loop {
-        match running.next(TICK).map_err(|source| ExecError::Read { program: program(), source })? {
+        match running.next(TICK).map_err(|source| ExecError::Read {
+            program: program(),
+            source,
+        })? {
             Progress::Line(line, _) => log.take(&masker.mask(&String::from_utf8_lossy(&line))),
             Progress::Quiet => {}
             Progress::Ended(exit) => break exit,
         }
         guard
             .look(stop.level(), running.as_ref())
-            .map_err(|source| ExecError::Kill { program: program(), source })?;
+            .map_err(|source| ExecError::Kill {
+                program: program(),
+                source,
+            })?;
     };
     match exit {
         exit if exit.is_success() => Ok(()),
-        _ if guard.timed_out.is_some() => {
-            Err(ExecError::TimedOut { program: program(), limit: call.timeout.unwrap_or_default() })
-        }
-        exit if guard.signals > 0 => Err(ExecError::Interrupted { program: program(), exit }),
-        exit => Err(ExecError::Exited { program: program(), exit, tail: log.tail.into() }),
+        _ if guard.timed_out.is_some() => Err(ExecError::TimedOut {
+            program: program(),
+            limit: call.timeout.unwrap_or_default(),
+        }),
+        exit if guard.signals > 0 => Err(ExecError::Interrupted {
+            program: program(),
+            exit,
+        }),
+        exit => Err(ExecError::Exited {
+            program: program(),
+            exit,
+            tail: log.tail.into(),
+        }),
     }
 }
 
@@ -167,11 +190,18 @@ struct Guard {
 
 impl Guard {
     fn look(&mut self, level: StopLevel, running: &dyn Running) -> Result<(), process::KillError> {
-        if self.timeout.is_some_and(|limit| self.started.elapsed() >= limit) && self.timed_out.is_none() {
+        if self
+            .timeout
+            .is_some_and(|limit| self.started.elapsed() >= limit)
+            && self.timed_out.is_none()
+        {
             self.timed_out = Some(Instant::now());
             interrupt(running);
         }
-        if self.timed_out.is_some_and(|since| since.elapsed() >= AFTER_TIMEOUT) {
+        if self
+            .timed_out
+            .is_some_and(|since| since.elapsed() >= AFTER_TIMEOUT)
+        {
             return running.kill_group();
         }
         if level >= StopLevel::Interrupt && self.signals == 0 {
@@ -202,8 +232,18 @@ impl Log {
         let file = path
             .parent()
             .and_then(|parent| std::fs::create_dir_all(parent).ok())
-            .and_then(|()| OpenOptions::new().create(true).append(true).mode(0o600).open(path).ok());
-        Self { file, tail: VecDeque::new() }
+            .and_then(|()| {
+                OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .mode(0o600)
+                    .open(path)
+                    .ok()
+            });
+        Self {
+            file,
+            tail: VecDeque::new(),
+        }
     }
 
     fn take(&mut self, line: &str) {

@@ -51,10 +51,17 @@ pub fn read(path: &Path) -> Result<Option<String>, KnownError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(KnownError::Read { path: path.to_owned(), source }),
+        Err(source) => {
+            return Err(KnownError::Read {
+                path: path.to_owned(),
+                source,
+            });
+        }
     };
-    let known: Known = serde_json::from_slice(&bytes)
-        .map_err(|source| KnownError::Garbled { path: path.to_owned(), source })?;
+    let known: Known = serde_json::from_slice(&bytes).map_err(|source| KnownError::Garbled {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok(Some(known.id))
 }
 
@@ -66,7 +73,16 @@ pub fn remember(path: &Path, id: &str) -> Result<(), KnownError> {
     if matches!(read(path), Ok(Some(known)) if known == id) {
         return Ok(());
     }
-    let body = serde_json::to_vec_pretty(&Known { schema: 1, id: id.to_owned() })
-        .map_err(|source| KnownError::Garbled { path: path.to_owned(), source })?;
-    write_atomically(path, &body, 0o600).map_err(|source| KnownError::Write { path: path.to_owned(), source })
+    let body = serde_json::to_vec_pretty(&Known {
+        schema: 1,
+        id: id.to_owned(),
+    })
+    .map_err(|source| KnownError::Garbled {
+        path: path.to_owned(),
+        source,
+    })?;
+    write_atomically(path, &body, 0o600).map_err(|source| KnownError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }

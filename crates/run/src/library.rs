@@ -29,11 +29,18 @@ impl Source {
         let missing = || {
             Failure::new(
                 ExitCode::Stopped,
-                format!("bundle `{}` does not define step `{id}`", short(self.bundle.digest())),
+                format!(
+                    "bundle `{}` does not define step `{id}`",
+                    short(self.bundle.digest())
+                ),
             )
         };
         let phase = self.platform.phase(&id.phase).ok_or_else(missing)?;
-        let step = phase.steps.iter().find(|step| step.id == *id).ok_or_else(missing)?;
+        let step = phase
+            .steps
+            .iter()
+            .find(|step| step.id == *id)
+            .ok_or_else(missing)?;
         Ok((phase, step))
     }
 }
@@ -52,7 +59,11 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, key: Mutex::new(None), known: Mutex::new(BTreeMap::new()) }
+        Self {
+            store,
+            key: Mutex::new(None),
+            known: Mutex::new(BTreeMap::new()),
+        }
     }
 
     /// Takes the key that opens stored bundles.
@@ -88,11 +99,18 @@ impl Library {
             Failure::of(ExitCode::Failed, error)
                 .hint("nothing was applied from these definitions; run the same command again")
         };
-        if self.store.get(&key).map_err(|error| lost(&error))?.is_some() {
+        if self
+            .store
+            .get(&key)
+            .map_err(|error| lost(&error))?
+            .is_some()
+        {
             return Ok(());
         }
         let target_key = self.key()?;
-        let sealed = target_key.seal(archive, key.as_str()).map_err(|error| stopped(&error))?;
+        let sealed = target_key
+            .seal(archive, key.as_str())
+            .map_err(|error| stopped(&error))?;
         match settle::put_if_absent(self.store.as_ref(), &key, &sealed) {
             Ok(_) => Ok(()),
             // Somebody kept the same files meanwhile.
@@ -112,29 +130,47 @@ impl Library {
         let Some(found) = self.store.get(&key).map_err(|error| failed(&error))? else {
             return Err(Failure::new(
                 ExitCode::Stopped,
-                format!("the store does not hold bundle `{}`, from which something was applied", short(digest)),
+                format!(
+                    "the store does not hold bundle `{}`, from which something was applied",
+                    short(digest)
+                ),
             ));
         };
-        let archive =
-            self.key()?.open(&found.bytes, key.as_str()).map_err(|error| failed(&error))?;
+        let archive = self
+            .key()?
+            .open(&found.bytes, key.as_str())
+            .map_err(|error| failed(&error))?;
         let bundle = Bundle::from_archive(&archive).map_err(|error| failed(&error))?;
         if bundle.digest() != digest {
             return Err(Failure::new(
                 ExitCode::Stopped,
-                format!("bundle `{}` is damaged: its files give another digest", short(digest)),
+                format!(
+                    "bundle `{}` is damaged: its files give another digest",
+                    short(digest)
+                ),
             ));
         }
         let platform = platform::load_platform(&bundle).map_err(|faults| {
-            Failure::new(ExitCode::Stopped, format!("bundle `{}` can't be understood", short(digest)))
-                .because(faults.render_plain())
+            Failure::new(
+                ExitCode::Stopped,
+                format!("bundle `{}` can't be understood", short(digest)),
+            )
+            .because(faults.render_plain())
         })?;
-        Ok(Source { bundle, platform, commit: None, dirty: false })
+        Ok(Source {
+            bundle,
+            platform,
+            commit: None,
+            dirty: false,
+        })
     }
 
     fn key(&self) -> Result<Arc<TargetKey>, Failure> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
-            Failure::new(ExitCode::Unusable, "the target's key is not known yet")
-        })
+        self.key
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or_else(|| Failure::new(ExitCode::Unusable, "the target's key is not known yet"))
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Source>>> {

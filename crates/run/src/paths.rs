@@ -14,7 +14,12 @@ impl TargetPaths {
     /// Names the directories of `target` of `platform` under the user's state home.
     #[must_use]
     pub fn new(state_home: &Path, platform: &str, target: &TargetName) -> Self {
-        Self { root: state_home.join("targets").join(platform).join(target.as_str()) }
+        Self {
+            root: state_home
+                .join("targets")
+                .join(platform)
+                .join(target.as_str()),
+        }
     }
 
     /// The local store, where the target file names none.

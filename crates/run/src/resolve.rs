@@ -25,7 +25,11 @@ pub(crate) fn inputs(
     let mut inputs = Inputs::new();
     for (name, expr) in exprs {
         let mut resolved = value(step, &format!("variable `{name}`"), expr, scope)?;
-        resolved.sensitive |= tofu.module.variables.get(name).is_some_and(|variable| variable.sensitive);
+        resolved.sensitive |= tofu
+            .module
+            .variables
+            .get(name)
+            .is_some_and(|variable| variable.sensitive);
         inputs.insert(name.clone(), resolved);
     }
     Ok(inputs)
@@ -44,13 +48,20 @@ pub(crate) fn value(
 }
 
 /// Resolves an argument list.
-pub(crate) fn argv(what: &str, exprs: &[Expr], scope: &CallScope<'_>) -> Result<Vec<String>, Failure> {
+pub(crate) fn argv(
+    what: &str,
+    exprs: &[Expr],
+    scope: &CallScope<'_>,
+) -> Result<Vec<String>, Failure> {
     exprs
         .iter()
         .map(|expr| {
             expr.resolve(scope)
                 .map(Resolved::into_text)
-                .map_err(|error| Failure::failed(format!("{what}: an argument has no value")).because(error.to_string()))
+                .map_err(|error| {
+                    Failure::failed(format!("{what}: an argument has no value"))
+                        .because(error.to_string())
+                })
         })
         .collect()
 }
@@ -70,8 +81,10 @@ pub(crate) fn env(
                 .resolve(scope)
                 .map(Resolved::into_text)
                 .map_err(|error| {
-                    Failure::failed(format!("{what}: variable `{name}` of the environment has no value"))
-                        .because(error.to_string())
+                    Failure::failed(format!(
+                        "{what}: variable `{name}` of the environment has no value"
+                    ))
+                    .because(error.to_string())
                 })?
                 .into(),
             EnvValue::From(from) => match caller.get(&OsString::from(from)) {
@@ -79,7 +92,9 @@ pub(crate) fn env(
                 None => {
                     return Err(Failure::new(
                         ExitCode::Unusable,
-                        format!("the target passes `{from}` of the caller's environment on, and it is not set"),
+                        format!(
+                            "the target passes `{from}` of the caller's environment on, and it is not set"
+                        ),
                     ));
                 }
             },
@@ -90,7 +105,10 @@ pub(crate) fn env(
 }
 
 /// The inputs as a record may keep them: sensitive ones as a keyed digest only.
-pub(crate) fn recordable(inputs: &Inputs, key: &TargetKey) -> Result<(Map<String, Value>, BTreeMap<String, String>), Failure> {
+pub(crate) fn recordable(
+    inputs: &Inputs,
+    key: &TargetKey,
+) -> Result<(Map<String, Value>, BTreeMap<String, String>), Failure> {
     let mut plain = Map::new();
     let mut digests = BTreeMap::new();
     for (name, resolved) in inputs {
@@ -105,7 +123,8 @@ pub(crate) fn recordable(inputs: &Inputs, key: &TargetKey) -> Result<(Map<String
 
 /// The keyed digest of a value that a record can't hold.
 pub(crate) fn digest(value: &Value, key: &TargetKey) -> Result<String, Failure> {
-    key.digest(&value.to_string()).map_err(|error| Failure::of(ExitCode::Unusable, &error))
+    key.digest(&value.to_string())
+        .map_err(|error| Failure::of(ExitCode::Unusable, &error))
 }
 
 /// The digest of a step's definitions: its section, its files, and its resolved inputs.
@@ -122,5 +141,8 @@ pub(crate) fn definition(
     }
     let sorted: BTreeMap<&String, &Value> = plain.iter().collect();
     hash.update(serde_json::json!({ "plain": sorted, "sensitive": digests }).to_string());
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

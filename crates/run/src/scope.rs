@@ -43,7 +43,9 @@ impl OutputBook {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<StepId, BTreeMap<String, Output>>> {
-        self.steps.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.steps
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -39,7 +39,9 @@ impl SecretBook {
     ) -> Result<Self, SecretError> {
         let mut values = BTreeMap::new();
         for name in names {
-            let Some(source) = target.secrets.get(name) else { continue };
+            let Some(source) = target.secrets.get(name) else {
+                continue;
+            };
             let secret = fetch_one(source, name, target, machine)?;
             masker.add(name, &secret);
             values.insert(name.clone(), secret);
@@ -50,7 +52,9 @@ impl SecretBook {
     /// Returns a secret's value.
     #[must_use]
     pub fn expose(&self, name: &str) -> Option<String> {
-        self.values.get(name).map(|secret| secret.expose().to_owned())
+        self.values
+            .get(name)
+            .map(|secret| secret.expose().to_owned())
     }
 }
 
@@ -64,9 +68,18 @@ pub fn fetch_one(
     target: &Target,
     machine: &Machine,
 ) -> Result<Secret, SecretError> {
-    source.fetch(&machine.env, &machine.home, &machine.cwd, machine.spawner.as_ref()).map_err(|source| {
-        SecretError { name: name.to_owned(), target: target.name.as_str().to_owned(), source }
-    })
+    source
+        .fetch(
+            &machine.env,
+            &machine.home,
+            &machine.cwd,
+            machine.spawner.as_ref(),
+        )
+        .map_err(|source| SecretError {
+            name: name.to_owned(),
+            target: target.name.as_str().to_owned(),
+            source,
+        })
 }
 
 /// Names the secrets that the platform or the target's environment refers to.
@@ -79,7 +92,12 @@ pub fn used(platform: &Platform, target: &Target) -> BTreeSet<String> {
             exprs.extend(check.kind.exprs());
         }
         for residue in &phase.residue {
-            exprs.extend(residue.argv.iter().chain(residue.env.values().filter_map(platform::EnvValue::expr)));
+            exprs.extend(
+                residue
+                    .argv
+                    .iter()
+                    .chain(residue.env.values().filter_map(platform::EnvValue::expr)),
+            );
         }
     }
     exprs.extend(target.env.values().filter_map(platform::EnvValue::expr));

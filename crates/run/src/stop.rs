@@ -41,7 +41,10 @@ impl StopRequests {
     /// Makes an empty set of requests; after `grace` a gentle stop turns into one interrupt by itself.
     #[must_use]
     pub fn new(grace: Option<Duration>) -> Self {
-        Self { grace, inner: Mutex::new(Inner::default()) }
+        Self {
+            grace,
+            inner: Mutex::new(Inner::default()),
+        }
     }
 
     /// Takes note of one SIGINT or SIGTERM.
@@ -74,7 +77,9 @@ impl StopRequests {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -86,7 +91,12 @@ mod tests {
     fn each_signal_goes_one_level_further() {
         let stop = StopRequests::new(None);
         assert_eq!(stop.level(), StopLevel::None);
-        for level in [StopLevel::Gentle, StopLevel::Interrupt, StopLevel::Kill, StopLevel::Kill] {
+        for level in [
+            StopLevel::Gentle,
+            StopLevel::Interrupt,
+            StopLevel::Kill,
+            StopLevel::Kill,
+        ] {
             stop.ask();
             assert_eq!(stop.level(), level);
         }
