@@ -119,7 +119,21 @@ impl Library {
         }
     }
 
+    /// Returns what `init` had added to a bundle: it is packed in the same way.
+    pub(crate) fn extras(&self, digest: &str) -> Result<Bundle, Failure> {
+        self.unpack(digest)
+    }
+
     fn read(&self, digest: &str) -> Result<Source, Failure> {
+        let bundle = self.unpack(digest)?;
+        let platform = platform::load_platform(&bundle).map_err(|faults| {
+            Failure::new(ExitCode::Stopped, format!("bundle `{}` can't be understood", short(digest)))
+                .because(faults.render_plain())
+        })?;
+        Ok(Source { bundle, platform, commit: None, dirty: false })
+    }
+
+    fn unpack(&self, digest: &str) -> Result<Bundle, Failure> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
             let mut failure = stopped(error);
             failure.causes.insert(0, std::mem::take(&mut failure.what));
@@ -150,19 +164,7 @@ impl Library {
                 ),
             ));
         }
-        let platform = platform::load_platform(&bundle).map_err(|faults| {
-            Failure::new(
-                ExitCode::Stopped,
-                format!("bundle `{}` can't be understood", short(digest)),
-            )
-            .because(faults.render_plain())
-        })?;
-        Ok(Source {
-            bundle,
-            platform,
-            commit: None,
-            dirty: false,
-        })
+        Ok(bundle)
     }
 
     fn key(&self) -> Result<Arc<TargetKey>, Failure> {

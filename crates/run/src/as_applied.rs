@@ -1,0 +1,151 @@
+//! A standing step with the definitions and values that it was applied from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use phase_engine::{ExitCode, Failure, StepId};
+use platform::{Expr, Reference, StepDef, StepKind, TofuStep};
+use record::{Applied, RecordedValue, StandingEntry};
+use serde_json::Value;
+use state_backend::GrantOptions;
+use tofu::{Session, Slot};
+
+use crate::bench::Bench;
+use crate::library::Source;
+use crate::resolve;
+use crate::scope::Output;
+use crate::shadow::Shadow;
+use crate::tofu_work::{Wanted, tofu_failure};
+
+/// A session of a step as it was applied, and what differs in its values since.
+pub(crate) struct AppliedSession {
+    /// The session.
+    pub(crate) session: Session,
+    /// Variables whose sensitive value is another one now.
+    pub(crate) changed: BTreeSet<String>,
+}
+
+impl Bench<'_> {
+    /// Makes known what the outputs of a standing step were, as far as the record may hold them.
+    pub(crate) fn recall_outputs(&self, entry: &StandingEntry) -> Result<(), Failure> {
+        let mut outputs: BTreeMap<String, Output> = entry
+            .outputs
+            .iter()
+            .map(|(name, value)| (name.to_owned(), Output { value: Some(value.clone()), sensitive: false }))
+            .collect();
+        let Some(applied) = entry.as_applied() else { return Ok(()) };
+        let source = self.library.get(&applied.bundle)?;
+        if let StepKind::Tofu(tofu) = &source.step(&entry.step)?.1.kind {
+            for name in tofu.module.outputs.keys() {
+                outputs.entry(name.clone()).or_insert(Output { value: None, sensitive: true });
+            }
+        }
+        self.outputs.put(&entry.step, outputs);
+        Ok(())
+    }
+
+    /// Reads the sensitive outputs that `exprs` refer to, from the states of the steps that make them.
+    pub(crate) fn need_outputs<'e>(
+        &self,
+        exprs: impl IntoIterator<Item = &'e Expr>,
+        shadow: &Shadow,
+    ) -> Result<(), Failure> {
+        for located in exprs.into_iter().flat_map(Expr::references) {
+            let Reference::Output { step, output, .. } = &located.reference else { continue };
+            let known = self.outputs.get(step, output).is_some_and(|output| output.value.is_some());
+            if !known {
+                self.read_outputs(step, shadow)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_outputs(&self, step: &StepId, shadow: &Shadow) -> Result<(), Failure> {
+        let Some(entry) = shadow.get(step) else {
+            return Err(Failure::failed(format!("an output of step `{step}` is needed, and nothing stands of it")));
+        };
+        let source = self.library.get(&entry.applied.bundle)?;
+        let (_, def) = source.step(step)?;
+        let StepKind::Tofu(tofu) = &def.kind else {
+            return Err(Failure::failed(format!("step `{step}` has no outputs")));
+        };
+        let applied = self.applied_session(&entry, &entry.applied, &source, def, tofu, shadow)?;
+        let outputs = applied.session.output_json().map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        let outputs = outputs
+            .into_iter()
+            .map(|(name, output)| {
+                if output.sensitive {
+                    self.mask_value(&format!("{step}.{name}"), &output.value);
+                }
+                (name, Output { value: Some(output.value), sensitive: output.sensitive })
+            })
+            .collect();
+        self.outputs.put(step, outputs);
+        Ok(())
+    }
+
+    /// Makes the texts in a sensitive value known to the masker.
+    pub(crate) fn mask_value(&self, name: &str, value: &Value) {
+        match value {
+            Value::String(text) => self.masker.add_text(name, text),
+            Value::Array(items) => items.iter().for_each(|item| self.mask_value(name, item)),
+            Value::Object(members) => members.values().for_each(|item| self.mask_value(name, item)),
+            Value::Number(number) => self.masker.add_text(name, &number.to_string()),
+            Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    /// Opens a session on a step as it was applied, in its tree, with the values of then: sensitive ones, which
+    /// a record can't hold, from where they come from now.
+    pub(crate) fn applied_session(
+        &self,
+        entry: &StandingEntry,
+        applied: &Applied,
+        source: &Arc<Source>,
+        def: &StepDef,
+        tofu: &TofuStep,
+        shadow: &Shadow,
+    ) -> Result<AppliedSession, Failure> {
+        let step = &entry.step;
+        let mut variables = BTreeMap::new();
+        let mut changed = BTreeSet::new();
+        for (name, recorded) in applied.values.iter() {
+            let digest = match recorded {
+                RecordedValue::Value(value) => {
+                    variables.insert(name.to_owned(), value.clone());
+                    continue;
+                }
+                RecordedValue::Digest(digest) => digest,
+            };
+            let expr = tofu.vars.get(name).cloned().unwrap_or_else(|| Expr::target(name));
+            self.need_outputs([&expr], shadow)?;
+            let scope = self.scope(&applied.target);
+            let resolved = resolve::value(step, &format!("variable `{name}`"), &expr, &scope)?;
+            self.mask_value(&format!("{step}.{name}"), &resolved.value);
+            if resolve::digest(&resolved.value, &self.key)? != *digest {
+                changed.insert(name.to_owned());
+            }
+            variables.insert(name.to_owned(), resolved.value);
+        }
+        let lock = self.recorded_lock(applied)?;
+        let session = self.session(Wanted {
+            step,
+            source,
+            def,
+            tofu,
+            slot: Slot::Tree,
+            variables,
+            recorded_lock: lock,
+            state_providers: applied.providers.keys().cloned().collect(),
+            state: Some(GrantOptions::default()),
+        })?;
+        Ok(AppliedSession { session, changed })
+    }
+
+    /// The lock file that an apply was made with, where one was recorded.
+    pub(crate) fn recorded_lock(&self, applied: &Applied) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(extras) = &applied.init_extras else { return Ok(None) };
+        let bundle = self.library.extras(extras)?;
+        Ok(bundle.file(tofu::LOCK_FILE_NAME).map(|file| file.bytes.clone()))
+    }
+}
