@@ -27,7 +27,7 @@ pub use files::{
 };
 pub use init::{InitError, init};
 pub use load::{
-    TargetDefinitions, TargetFile, load, load_platform, load_target, target_names,
+    TargetDefinitions, TargetFile, load, load_platform, load_target, platform_name, target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,

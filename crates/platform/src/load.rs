@@ -105,6 +105,13 @@ pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
     }
 }
 
+/// Reads the platform's name out of the text of a `rebuild.toml` that has faults elsewhere.
+pub fn platform_name(text: &str) -> Option<String> {
+    let document: toml_edit::DocumentMut = text.parse().ok()?;
+    let name = document.get("platform")?.get("name")?.as_str()?;
+    phase_engine::TargetName::new(name).ok().map(|name| name.to_string())
+}
+
 /// Returns the names of the targets that a platform has files for.
 pub fn target_names(files: &dyn Files) -> Vec<String> {
     let entries = files.entries("targets").ok().flatten().unwrap_or_default();

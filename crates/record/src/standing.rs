@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use phase_engine::{RunId, StepId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{Outputs, Time, ToolRecord, Values};
 
@@ -25,6 +26,9 @@ pub struct Applied {
     /// The step's resolved inputs.
     #[serde(default)]
     pub values: Values,
+    /// The target's values then, which its phase's checks refer to.
+    #[serde(default)]
+    pub target: BTreeMap<String, Value>,
     /// The tool that applied it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRecord>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, StepId};
-use platform::{Expr, Reference, StepDef, StepKind, TofuStep};
+use platform::{Expr, Reference, Resolved, StepDef, StepKind, TofuStep};
 use record::{Applied, RecordedValue, StandingEntry};
 use serde_json::Value;
 use state_backend::GrantOptions;
@@ -14,7 +14,7 @@ use crate::bench::Bench;
 use crate::library::Source;
 use crate::resolve;
 use crate::scope::Output;
-use crate::shadow::Shadow;
+use crate::standing::Standing;
 use crate::tofu_work::{Wanted, tofu_failure};
 
 /// A session of a step as it was applied, and what differs in its values since.
@@ -48,20 +48,20 @@ impl Bench<'_> {
     pub(crate) fn need_outputs<'e>(
         &self,
         exprs: impl IntoIterator<Item = &'e Expr>,
-        shadow: &Shadow,
+        standing: &Standing,
     ) -> Result<(), Failure> {
         for located in exprs.into_iter().flat_map(Expr::references) {
             let Reference::Output { step, output, .. } = &located.reference else { continue };
             let known = self.outputs.get(step, output).is_some_and(|output| output.value.is_some());
             if !known {
-                self.read_outputs(step, shadow)?;
+                self.read_outputs(step, standing)?;
             }
         }
         Ok(())
     }
 
-    fn read_outputs(&self, step: &StepId, shadow: &Shadow) -> Result<(), Failure> {
-        let Some(entry) = shadow.get(step) else {
+    fn read_outputs(&self, step: &StepId, standing: &Standing) -> Result<(), Failure> {
+        let Some(entry) = standing.get(step) else {
             return Err(Failure::failed(format!("an output of step `{step}` is needed, and nothing stands of it")));
         };
         let source = self.library.get(&entry.applied.bundle)?;
@@ -69,7 +69,7 @@ impl Bench<'_> {
         let StepKind::Tofu(tofu) = &def.kind else {
             return Err(Failure::failed(format!("step `{step}` has no outputs")));
         };
-        let applied = self.applied_session(&entry, &entry.applied, &source, def, tofu, shadow)?;
+        let applied = self.applied_session(&entry, &entry.applied, &source, def, tofu, standing)?;
         let outputs = applied.session.output_json().map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
         let outputs = outputs
             .into_iter()
@@ -104,28 +104,27 @@ impl Bench<'_> {
         source: &Arc<Source>,
         def: &StepDef,
         tofu: &TofuStep,
-        shadow: &Shadow,
+        standing: &Standing,
     ) -> Result<AppliedSession, Failure> {
         let step = &entry.step;
         let mut variables = BTreeMap::new();
         let mut changed = BTreeSet::new();
         for (name, recorded) in applied.values.iter() {
-            let digest = match recorded {
-                RecordedValue::Value(value) => {
-                    variables.insert(name.to_owned(), value.clone());
-                    continue;
-                }
-                RecordedValue::Digest(digest) => digest,
-            };
+            if let RecordedValue::Value(value) = recorded {
+                variables.insert(name.to_owned(), value.clone());
+                continue;
+            }
             let expr = tofu.vars.get(name).cloned().unwrap_or_else(|| Expr::target(name));
-            self.need_outputs([&expr], shadow)?;
+            self.need_outputs([&expr], standing)?;
             let scope = self.scope(&applied.target);
             let resolved = resolve::value(step, &format!("variable `{name}`"), &expr, &scope)?;
             self.mask_value(&format!("{step}.{name}"), &resolved.value);
-            if resolve::digest(&resolved.value, &self.key)? != *digest {
+            variables.insert(name.to_owned(), resolved.value.clone());
+            let sensitive = Resolved { sensitive: true, ..resolved };
+            let now = resolve::values(&BTreeMap::from([(name.to_owned(), sensitive)]), &self.key)?;
+            if now.get(name) != Some(recorded) {
                 changed.insert(name.to_owned());
             }
-            variables.insert(name.to_owned(), resolved.value);
         }
         let lock = self.recorded_lock(applied)?;
         let session = self.session(Wanted {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use phase_engine::{Failure, StepId};
@@ -13,6 +14,7 @@ use state_backend::Server;
 use tofu::{Control, Program, Wanted, Workshop};
 
 use crate::api::Machine;
+use crate::apply_step::Hearer;
 use crate::environment::Environment;
 use crate::library::Library;
 use crate::resolve;
@@ -29,7 +31,7 @@ pub(crate) struct Bench<'m> {
     /// The machine.
     pub(crate) machine: &'m Machine,
     /// The operator's end.
-    pub(crate) ui: &'m dyn Ui,
+    pub(crate) ui: Arc<dyn Ui>,
     /// What the operator's signals ask.
     pub(crate) stop: Arc<StopRequests>,
     /// The target.
@@ -58,6 +60,12 @@ pub(crate) struct Bench<'m> {
     pub(crate) logs: PathBuf,
     /// What every step's environment begins with.
     pub(crate) env: Environment,
+    /// Numbers memory-backed files.
+    pub(crate) n_files: AtomicU64,
+    /// Who hears the events of each step's commands.
+    pub(crate) hearers: Mutex<BTreeMap<String, Arc<Hearer>>>,
+    /// Held while a phase's probes get their tree: several are asked at once.
+    pub(crate) placing: Mutex<()>,
 }
 
 impl Bench<'_> {
@@ -82,6 +90,21 @@ impl Bench<'_> {
             stop: Arc::clone(&self.stop),
             deadline: timeout.map(|timeout| Instant::now() + timeout),
         })
+    }
+
+    /// Makes who hears the events of a step's commands from now on.
+    pub(crate) fn new_hearer(&self, key: &str) -> Arc<Hearer> {
+        let hearer = Arc::new(Hearer::new(key.replacen('/', ".", 1), Arc::clone(&self.ui)));
+        self.hearers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.to_owned(), Arc::clone(&hearer));
+        hearer
+    }
+
+    /// Who hears the events of a step's commands.
+    pub(crate) fn hearer_of(&self, key: &str) -> Option<Arc<Hearer>> {
+        self.hearers.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// The masked log of one act on a step.

@@ -1,16 +1,41 @@
 //! up, down, preflight, check, status: the parts put together.
 
 pub mod api;
+mod apply_step;
+mod as_applied;
+mod bench;
+mod down;
 pub mod environment;
 mod error;
 mod exec_step;
 mod known;
 mod library;
+mod look;
+mod look_commands;
+mod open;
+mod operator;
 mod paths;
+mod phase_probes;
+mod prepare_all;
+mod prepare_step;
+mod rescue;
 mod resolve;
 mod scope;
 mod secret_book;
+mod session;
+mod standing;
+mod standing_preflight;
+mod states;
 pub mod stop;
+mod teardown_step;
+mod tofu_work;
 pub mod ui;
+mod up;
+mod verify_step;
+mod world;
 
+pub use down::{DryRun, DryStep, down, down_dry_run};
 pub use error::CallError;
+pub use look_commands::{Preflighted, Unlocked, preflight, runs_list, runs_show, status, unlock};
+pub use session::Ended;
+pub use up::up;

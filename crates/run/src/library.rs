@@ -119,7 +119,19 @@ impl Library {
         }
     }
 
-    /// Returns what `init` had added to a bundle: it is packed in the same way.
+    /// Keeps what `init` added to a bundle, packed in the same way; returns its digest.
+    pub(crate) fn keep_extras(&self, lock_file: &[u8]) -> Result<String, Failure> {
+        let file = platform::BundleFile {
+            path: tofu::LOCK_FILE_NAME.to_owned(),
+            mode: 0o644,
+            bytes: lock_file.to_vec(),
+        };
+        let bundle = Bundle::from_files(vec![file]).map_err(|error| stopped(&error))?;
+        self.keep(&bundle)?;
+        Ok(bundle.digest().to_owned())
+    }
+
+    /// Returns what `init` had added to a bundle.
     pub(crate) fn extras(&self, digest: &str) -> Result<Bundle, Failure> {
         self.unpack(digest)
     }

@@ -12,7 +12,7 @@ use crate::bench::Bench;
 use crate::exec_step::{self, ExecCall, ExecError};
 use crate::library::Source;
 use crate::resolve;
-use crate::shadow::Shadow;
+use crate::standing::Standing;
 
 /// A plan of a step as it was applied, kept for what may be done with it.
 pub(crate) struct KeptPlan {
@@ -68,7 +68,7 @@ fn ignored(def: &StepDef) -> Vec<preflight::IgnoreDrift> {
 
 impl Bench<'_> {
     /// Looks at a standing step as it was last applied.
-    pub(crate) fn look(&self, entry: &StandingEntry, applied: &Applied, shadow: &Shadow) -> Sight {
+    pub(crate) fn look(&self, entry: &StandingEntry, applied: &Applied, standing: &Standing) -> Sight {
         let step = &entry.step;
         let source = match self.library.get(&applied.bundle) {
             Ok(source) => source,
@@ -79,7 +79,7 @@ impl Bench<'_> {
             Err(failure) => return Sight::undecided(step, &failure, None),
         };
         match &def.kind {
-            StepKind::Tofu(tofu) => self.look_tofu(entry, applied, &source, def, tofu, shadow),
+            StepKind::Tofu(tofu) => self.look_tofu(entry, applied, &source, def, tofu, standing),
             StepKind::Exec(exec) => self.look_exec(entry, applied, &source, def, exec),
         }
     }
@@ -91,7 +91,7 @@ impl Bench<'_> {
         source: &Arc<Source>,
         def: &StepDef,
         tofu: &TofuStep,
-        shadow: &Shadow,
+        standing: &Standing,
     ) -> Sight {
         let step = &entry.step;
         let state = match self.compare_state(entry) {
@@ -105,7 +105,7 @@ impl Bench<'_> {
             let why = "its state is not the one that was recorded".to_owned();
             return Sight::of(step, Some(state.clone()), Looked::NotRun { why }, Some(def));
         }
-        let applied_session = match self.applied_session(entry, applied, source, def, tofu, shadow) {
+        let applied_session = match self.applied_session(entry, applied, source, def, tofu, standing) {
             Ok(session) => session,
             Err(failure) => return Sight::undecided(step, &failure, Some(def)),
         };

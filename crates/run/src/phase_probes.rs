@@ -135,6 +135,7 @@ impl Bench<'_> {
         let key: StepKey = format!("{phase}/_probes").parse().map_err(|error| failed(&error))?;
         let dir = self.workshop.step(&key);
         let bundle = &source.bundle;
+        let _alone = self.placing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         dir.place(
             Slot::Tree,
             bundle.digest(),

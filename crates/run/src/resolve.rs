@@ -1,12 +1,13 @@
 //! From expressions to values: a step's inputs, its environment, its arguments.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use phase_engine::{ExitCode, Failure, StepId};
-use platform::{EnvValue, Expr, Resolved, StepDef, TofuStep};
+use platform::{EnvValue, Expr, Resolved, TofuStep};
+use record::{Input, Values};
 use secrets::TargetKey;
-use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::environment::Environment;
@@ -104,45 +105,36 @@ pub(crate) fn env(
     Ok(env)
 }
 
-/// The inputs as a record may keep them: sensitive ones as a keyed digest only.
-pub(crate) fn recordable(
-    inputs: &Inputs,
-    key: &TargetKey,
-) -> Result<(Map<String, Value>, BTreeMap<String, String>), Failure> {
-    let mut plain = Map::new();
-    let mut digests = BTreeMap::new();
-    for (name, resolved) in inputs {
-        if resolved.sensitive {
-            digests.insert(name.clone(), digest(&resolved.value, key)?);
-        } else {
-            plain.insert(name.clone(), resolved.value.clone());
+/// The inputs as the record keeps them: sensitive ones as a keyed digest only.
+pub(crate) fn values(inputs: &Inputs, key: &TargetKey) -> Result<Values, Failure> {
+    let failed = RefCell::new(None);
+    let digest = |text: &str| match key.digest(text) {
+        Ok(digest) => digest,
+        Err(error) => {
+            *failed.borrow_mut() = Some(Failure::of(ExitCode::Unusable, &error));
+            String::new()
         }
+    };
+    let values = Values::of(
+        inputs.iter().map(|(name, input)| {
+            let value = input.value.clone();
+            (name.clone(), if input.sensitive { Input::sensitive(value) } else { Input::plain(value) })
+        }),
+        &digest,
+    );
+    match failed.into_inner() {
+        Some(failure) => Err(failure),
+        None => Ok(values),
     }
-    Ok((plain, digests))
 }
 
-/// The keyed digest of a value that a record can't hold.
-pub(crate) fn digest(value: &Value, key: &TargetKey) -> Result<String, Failure> {
-    key.digest(&value.to_string())
-        .map_err(|error| Failure::of(ExitCode::Unusable, &error))
-}
-
-/// The digest of a step's definitions: its section, its files, and its resolved inputs.
-pub(crate) fn definition(
-    step: &StepDef,
-    files: &str,
-    plain: &Map<String, Value>,
-    digests: &BTreeMap<String, String>,
-) -> String {
+/// The digest of a step's definitions: its section and files, and its resolved inputs.
+pub(crate) fn definition(files: &str, values: &Values) -> String {
+    let values = serde_json::to_string(values).unwrap_or_default();
     let mut hash = Sha256::new();
-    for part in [step.section_digest.as_str(), files] {
+    for part in [files, values.as_str()] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let sorted: BTreeMap<&String, &Value> = plain.iter().collect();
-    hash.update(serde_json::json!({ "plain": sorted, "sensitive": digests }).to_string());
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -11,7 +11,7 @@ use crate::tofu_work::tofu_failure;
 impl Bench<'_> {
     /// What the store has of a step's state; `None` where there is none.
     pub(crate) fn mark(&self, step: &StepId) -> Result<Option<StateMark>, Failure> {
-        let found = self.server.read_state(&step.key()).map_err(|error| stopped(&error))?;
+        let found = self.server.backend().read_state(&step.key()).map_err(|error| stopped(&error))?;
         Ok(found.map(|state| StateMark {
             lineage: state.header.lineage,
             serial: state.header.serial,
@@ -21,7 +21,7 @@ impl Bench<'_> {
 
     /// Facts of a step's state. An encrypted one is read by OpenTofu, through `session`.
     pub(crate) fn facts(&self, step: &StepId, session: &Session) -> Result<StateFacts, Failure> {
-        let Some(found) = self.server.read_state(&step.key()).map_err(|error| stopped(&error))? else {
+        let Some(found) = self.server.backend().read_state(&step.key()).map_err(|error| stopped(&error))? else {
             return Ok(StateFacts::default());
         };
         let facts = StateFacts::read(&found.bytes).map_err(|error| stopped(&error))?;
@@ -36,7 +36,7 @@ impl Bench<'_> {
 
     /// The steps that have a state in the store.
     pub(crate) fn stated(&self) -> Result<Vec<StepId>, Failure> {
-        let keys = self.server.list_states().map_err(|error| stopped(&error))?;
+        let keys = self.server.backend().list_states().map_err(|error| stopped(&error))?;
         keys.iter()
             .map(|key| {
                 key.replacen('/', ".", 1).parse().map_err(|_| {

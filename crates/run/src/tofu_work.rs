@@ -2,21 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use phase_engine::{ExitCode, Failure, StepId};
 use platform::{Bundle, StepDef, TofuStep};
+use secrets::Secret;
 use serde_json::Value;
 use state_backend::GrantOptions;
-use tofu::events::{ApplyStage, Event};
 use tofu::{
-    Backend, EventLine, InitInputs, LOCK_FILE_NAME, LockFile, LockPolicy, Observer, RunError, Session,
+    Backend, InitInputs, LOCK_FILE_NAME, LockFile, LockPolicy, RunError, Session,
     SessionSettings, Slot, StepDir, StepKey,
 };
 
 use crate::bench::{Bench, PATIENCE};
 use crate::library::Source;
-use crate::ui::{Notice, Stage};
 
 /// What a session is made for.
 pub(crate) struct Wanted<'a> {
@@ -71,7 +69,7 @@ impl Bench<'_> {
                 lock_address: access.lock_address,
                 unlock_address: access.unlock_address,
                 username: access.username,
-                password: access.password.into(),
+                password: Secret::new(access.password),
             }
         });
         let settings = SessionSettings {
@@ -90,7 +88,7 @@ impl Bench<'_> {
             masker: self.masker.clone(),
             spawner: Arc::clone(&self.machine.spawner),
             control: self.control(wanted.def.timeout),
-            observer: Arc::new(crate::tofu_work::Unheard),
+            observer: self.new_hearer(&wanted.step.key()),
             patience: PATIENCE,
         };
         Session::open(settings).map_err(|error| tofu_failure(&error, ExitCode::Failed))
@@ -178,11 +176,4 @@ pub(crate) fn tofu_failure(error: &RunError, exit: ExitCode) -> Failure {
         Some(path) => failure.log(path),
         None => failure,
     }
-}
-
-/// Hears nothing.
-pub(crate) struct Unheard;
-
-impl Observer for Unheard {
-    fn event(&self, _: &str, _: &EventLine) {}
 }

@@ -180,7 +180,7 @@ pub struct Checkpoint {
     /// Time of the run so far, in seconds.
     pub run_seconds: f64,
     /// What is left of the budget, in seconds; negative once it is spent.
-    pub budget_left_seconds: f64,
+    pub budget_left_seconds: Option<f64>,
     /// The next phase, if there is one.
     pub next: Option<String>,
 }

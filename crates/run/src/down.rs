@@ -1,0 +1,227 @@
+//! `down`: everything that stands, in reverse, each with the bundle last attempted; then proof that it is gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use phase_engine::{
+    Command, ExitCode, Failure, Mode, PhaseId, RunState, StepId, Teardown, TeardownStep, admission,
+};
+use record::CallCommand;
+use serde::Serialize;
+
+use crate::api::{DownOptions, Machine, Site};
+use crate::error::CallError;
+use crate::open::{Held, Opened, target_name};
+use crate::operator::Watch;
+use crate::session::Ended;
+use crate::standing::Standing;
+use crate::stop::StopRequests;
+use crate::ui::{Notice, Ui};
+use crate::up::concluded;
+use crate::world::TargetWorld;
+
+/// What a `down` would do.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct DryRun {
+    /// The version of this format.
+    pub schema: u32,
+    /// The target.
+    pub target: String,
+    /// The steps in the order in which they would go.
+    pub steps: Vec<DryStep>,
+}
+
+/// One step that would go.
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct DryStep {
+    /// The step.
+    pub step: String,
+    /// The resources in its state; a step of another kind has none.
+    pub addresses: Vec<String>,
+}
+
+/// Tears a target down.
+pub fn down(
+    machine: &Machine,
+    site: &Site,
+    options: &DownOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Ended {
+    match held_down(machine, site, options, stop, ui) {
+        Ok(ended) => ended,
+        Err(error) => Ended::failed(None, error),
+    }
+}
+
+/// Says what a `down` would do, and touches nothing of the target.
+///
+/// # Errors
+/// As [`down`], before its first step.
+pub fn down_dry_run(
+    machine: &Machine,
+    site: &Site,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<DryRun, CallError> {
+    let held = Opened::open(machine, site, stop, ui)?.hold("down --dry-run", None)?;
+    let dry = dry_run(&held);
+    held.release();
+    dry.map_err(CallError::from)
+}
+
+fn dry_run(held: &Held<'_>) -> Result<DryRun, Failure> {
+    let inner = held.ledger(CallCommand::Down)?;
+    let standing = Standing(inner.view());
+    let world = held.world(standing, 1)?;
+    let plan = teardown(held, &inner.history(), &world, BTreeSet::new())?;
+    let steps = plan
+        .order()
+        .into_iter()
+        .map(|step| {
+            Ok(DryStep { step: step.id.to_string(), addresses: world.addresses(&step.id)? })
+        })
+        .collect::<Result<_, Failure>>()?;
+    Ok(DryRun { schema: 1, target: held.bench.target.name.to_string(), steps })
+}
+
+fn held_down(
+    machine: &Machine,
+    site: &Site,
+    options: &DownOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
+    let name = target_name(site)?;
+    if let Some(confirmed) = options.confirm.as_ref().filter(|confirmed| **confirmed != name.as_str()) {
+        return Err(Failure::new(
+            ExitCode::Unusable,
+            format!("`--confirm {confirmed}` is not the target `{name}`"),
+        )
+        .hint("nothing was run")
+        .into());
+    }
+    let opened = Opened::open(machine, site, stop, ui)?;
+    if let Err(faults) = &opened.today {
+        ui.tell(&Notice::Warning {
+            message: format!("rebuild.toml has faults; what stands is torn down from what it was applied from\n{}", faults.render_plain()),
+            hint: None,
+        });
+    }
+    let forget = match &options.forget {
+        None => BTreeSet::new(),
+        Some(step) => BTreeSet::from([step.parse::<StepId>().map_err(|error| {
+            Failure::of(ExitCode::Unusable, &error).hint("`--forget` takes `PHASE.STEP`")
+        })?]),
+    };
+    if !forget.is_empty() && options.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
+        return Err(Failure::new(ExitCode::Unusable, "`--forget` needs `--reason TEXT`, which is recorded").into());
+    }
+    confirmed(&opened, options)?;
+    let held = opened.hold("down", None)?;
+    let ended = walk(&held, forget, options.reason.as_deref());
+    held.release();
+    match ended {
+        Ok(ended) => Ok(ended),
+        Err(error) => Ok(Ended::failed(None, error)),
+    }
+}
+
+/// A protected target is torn down only by who names it.
+fn confirmed(opened: &Opened<'_>, options: &DownOptions) -> Result<(), Failure> {
+    let target = &opened.target;
+    if !target.protected || options.confirm.is_some() {
+        return Ok(());
+    }
+    let name = &target.name;
+    if opened.ui.interactive() && opened.ui.confirm_by_name(name.as_str(), "tear down") {
+        return Ok(());
+    }
+    Err(Failure::new(ExitCode::Declined, format!("target `{name}` is protected, and nobody named it"))
+        .hint(format!("`rebuild down --confirm {name}`; nothing was touched")))
+}
+
+/// Tears down after a failure or at a checkpoint, under the lock that `up` holds.
+pub(crate) fn tear_down_now(held: &Held<'_>) -> Result<Ended, CallError> {
+    walk(held, BTreeSet::new(), None)
+}
+
+fn walk(held: &Held<'_>, forget: BTreeSet<StepId>, reason: Option<&str>) -> Result<Ended, CallError> {
+    let mut inner = held.ledger(CallCommand::Down)?;
+    held.settle_leftovers(&mut inner)?;
+    let history = inner.history();
+    let standing = Standing(inner.view());
+    let world = held.world(standing, 1)?;
+    let plan = teardown(held, &history, &world, forget.clone())?;
+    let states = !held.bench.stated()?.is_empty();
+    if let Ok(Mode::NothingLeft) = admission(Command::Down, RunState::of(&history, states)) {
+        held.bench.ui.tell(&Notice::Warning {
+            message: format!("nothing is left of target `{}`", held.bench.target.name),
+            hint: None,
+        });
+        return Ok(Ended::well(inner.record().cloned()));
+    }
+    for step in &forget {
+        if !plan.order().iter().any(|known| known.id == *step) {
+            return Err(Failure::new(ExitCode::Unusable, format!("`--forget {step}`: nothing stands of that step")).into());
+        }
+    }
+    if !forget.is_empty() && inner.record().is_some() {
+        let decision = |step: &StepId| record::Decision {
+            kind: record::DecisionKind::Forget,
+            at: record::Time::from((held.bench.machine.now)()),
+            user: held.bench.machine.user.clone(),
+            about: Some(step.to_string()),
+            reason: reason.map(|reason| held.bench.masked(reason)),
+        };
+        let decisions: Vec<_> = forget.iter().map(decision).collect();
+        inner
+            .change(|record| record.decisions.extend(decisions))
+            .map_err(|error| crate::error::stopped(&error))?;
+    }
+    let watch = Watch {
+        bench: &held.bench,
+        today: held.today.as_ref().ok().cloned(),
+        view: inner.view(),
+    };
+    let mut ledger = held.with_first(inner);
+    let ended = phase_engine::down(&plan, history, &world, &mut ledger, &watch);
+    let record = ledger.record().cloned();
+    Ok(concluded(record, ended, held.bench.target.name.as_str()))
+}
+
+/// What there is to tear down: what stands, then states that nothing stands for, phase 0 last.
+fn teardown(
+    held: &Held<'_>,
+    history: &phase_engine::History,
+    world: &TargetWorld<'_, '_>,
+    forget: BTreeSet<StepId>,
+) -> Result<Teardown, Failure> {
+    let mut plan = Teardown::of(history, |step| world.standing.get(step)?.contained_in);
+    let order: Vec<StepId> = held
+        .today
+        .iter()
+        .flat_map(|today| today.platform.steps().map(|step| step.id.clone()))
+        .collect();
+    let place = |step: &StepId| order.iter().position(|other| other == step);
+    let mut unknown: Vec<StepId> = held
+        .bench
+        .stated()?
+        .into_iter()
+        .filter(|step| !history.standing.contains(step))
+        .collect();
+    unknown.sort_by_key(|step| std::cmp::Reverse(place(step)));
+    plan.unknown =
+        unknown.into_iter().map(|id| TeardownStep { id, contained_in: None }).collect();
+    plan.last = last_phase(held, history);
+    plan.forget = forget;
+    Ok(plan)
+}
+
+/// The phase that goes last: today's first, or the first that was applied.
+fn last_phase(held: &Held<'_>, history: &phase_engine::History) -> Option<PhaseId> {
+    match &held.today {
+        Ok(today) => today.platform.phases.first().map(|phase| phase.id.clone()),
+        Err(_) => history.standing.first().map(|step| step.phase.clone()),
+    }
+}

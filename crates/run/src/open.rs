@@ -1,0 +1,484 @@
+//! Opening a call: definitions, tools and secrets first, then the store, its lock and the target's key.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use phase_engine::{ExitCode, Failure, RunId, TargetName};
+use platform::{
+    Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, Platform, StoreDef, Target,
+};
+use preflight::{Identity, KnownTarget, identify};
+use process::Identity as ProcessIdentity;
+use record::{RecordStore, TargetJson, ToolRecord};
+use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching, TargetKey};
+use state_backend::{Server, ServerOptions, StateBackend};
+use store::lock::{Holder, LockError, LockHandle, LockNotice, TargetLock};
+use store::{LocalStore, Store, Writer, layout};
+use tofu::encryption::{self, Fallback, KeySource};
+use tofu::{Program, Workshop};
+
+use crate::api::{Machine, Site};
+use crate::bench::Bench;
+use crate::environment;
+use crate::error::{CallError, stopped, unusable};
+use crate::known;
+use crate::library::{Library, Source};
+use crate::paths::TargetPaths;
+use crate::scope::OutputBook;
+use crate::secret_book::{self, SecretBook};
+use crate::stop::StopRequests;
+use crate::ui::{Notice, Ui};
+
+/// What a call works on, with the store not touched yet.
+pub(crate) struct Opened<'m> {
+    pub(crate) machine: &'m Machine,
+    pub(crate) ui: Arc<dyn Ui>,
+    pub(crate) stop: Arc<StopRequests>,
+    pub(crate) target: Target,
+    pub(crate) platform_name: String,
+    /// Today's definitions, or what is wrong with them.
+    pub(crate) today: Result<Arc<Source>, Faults>,
+    pub(crate) secrets: SecretBook,
+    pub(crate) masker: Masker,
+    pub(crate) passphrase: Option<Secret>,
+    pub(crate) program: Program,
+    pub(crate) cli_config: Option<PathBuf>,
+    pub(crate) paths: TargetPaths,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+/// What `[store]` names, on this machine.
+pub(crate) fn open_store(target: &Target, paths: &TargetPaths, machine: &Machine) -> Arc<dyn Store> {
+    let StoreDef::Local { dir } = &target.store;
+    let root = match dir {
+        None => paths.store(),
+        Some(dir) => match dir.strip_prefix("~/") {
+            Some(rest) => machine.home.join(rest),
+            None => PathBuf::from(dir),
+        },
+    };
+    Arc::new(LocalStore::open(root))
+}
+
+/// The target's name, or what is wrong with it.
+pub(crate) fn target_name(site: &Site) -> Result<TargetName, Failure> {
+    TargetName::new(&site.target).map_err(|error| unusable(&error))
+}
+
+/// The platform's directory: the one that was named, or the nearest from here upward.
+pub(crate) fn platform_dir(machine: &Machine, site: &Site) -> Result<PathBuf, Failure> {
+    let start = site.platform.as_ref().map_or_else(|| machine.cwd.clone(), |dir| machine.cwd.join(dir));
+    platform::find_root(&start).map_err(|error| unusable(&error))
+}
+
+/// Reads the definitions of a site. Faults of `rebuild.toml` are in the answer, those of the target are an error.
+pub(crate) fn definitions(
+    machine: &Machine,
+    site: &Site,
+) -> Result<(PathBuf, Target, Result<Platform, Faults>, Vec<platform::Fault>), CallError> {
+    let name = target_name(site)?;
+    let root = platform_dir(machine, site)?;
+    let files = DirFiles::open(&root).map_err(|error| unusable(&error))?;
+    let loaded = platform::load_target(&files, None, &name)?;
+    Ok((root, loaded.target, loaded.platform, loaded.warnings))
+}
+
+impl<'m> Opened<'m> {
+    /// Reads both files, packs the bundle, fetches the secrets that are used, finds the tools.
+    ///
+    /// # Errors
+    /// Faults; nothing was touched.
+    pub(crate) fn open(
+        machine: &'m Machine,
+        site: &Site,
+        stop: &Arc<StopRequests>,
+        ui: &Arc<dyn Ui>,
+    ) -> Result<Self, CallError> {
+        let (root, target, platform, warnings) = definitions(machine, site)?;
+        for warning in &warnings {
+            ui.tell(&Notice::Warning {
+                message: warning.message.clone(),
+                hint: warning.help.clone(),
+            });
+        }
+        let masker = Masker::new();
+        let (tools, today) = match platform {
+            Ok(platform) => {
+                let tools = platform.tools.clone();
+                (tools, Ok(Arc::new(pack(machine, &root, platform, ui)?)))
+            }
+            Err(faults) => (Default::default(), Err(faults)),
+        };
+        let platform_name = match &today {
+            Ok(today) => today.platform.name.clone(),
+            Err(_) => platform_name_of(&root)?,
+        };
+        let mut named: BTreeSet<String> = target.env.keys().cloned().collect();
+        named.extend(target.env.values().filter_map(|value| match value {
+            EnvValue::From(from) => Some(from.clone()),
+            EnvValue::Value(_) => None,
+        }));
+        let dropped = environment::dropped(&machine.env, &named);
+        if !dropped.is_empty() {
+            ui.tell(&Notice::EnvironmentDropped { names: dropped });
+        }
+        let used = match &today {
+            Ok(today) => secret_book::used(&today.platform, &target),
+            // What a teardown from stored bundles needs is not known yet: all of them.
+            Err(_) => target.secrets.keys().cloned().collect(),
+        };
+        let secrets = SecretBook::fetch(&used, &target, machine, &masker).map_err(|error| unusable(&error))?;
+        let passphrase = match &target.encryption {
+            None => None,
+            Some(encryption) => {
+                let passphrase = secret_book::fetch_one(&encryption.passphrase, "passphrase", &target, machine)
+                    .map_err(|error| unusable(&error))?;
+                masker.add("passphrase", &passphrase);
+                Some(passphrase)
+            }
+        };
+        let unmaskable = masker.unmaskable();
+        if !unmaskable.is_empty() {
+            ui.tell(&Notice::Unmaskable { names: unmaskable });
+        }
+        let tool = tools.get("tofu");
+        let program = Program::find(
+            tool.and_then(|tool| tool.command.as_deref()),
+            machine.env.get(OsStr::new("PATH")).map(std::ffi::OsString::as_os_str),
+            tool.and_then(|tool| tool.version.as_ref()),
+            Some(&machine.state_home.join("tools.json")),
+            machine.spawner.as_ref(),
+        )
+        .map_err(|error| unusable(&error).hint("install OpenTofu 1.12, or name it in `[tools] tofu = { command = […] }`"))?;
+        if let Some(wanted) = tool.and_then(|tool| tool.sha256.as_ref())
+            && !wanted.eq_ignore_ascii_case(&program.digest)
+        {
+            return Err(Failure::new(
+                ExitCode::Unusable,
+                format!("`{}` is not the tofu that `[tools]` names: its SHA-256 is `{}`", program.path.display(), program.digest),
+            )
+            .into());
+        }
+        ui.tell(&Notice::Tool {
+            name: "tofu".to_owned(),
+            path: program.path.display().to_string(),
+            version: program.version.to_string(),
+        });
+        let cli_config = tool.and_then(|tool| tool.cli_config.as_ref()).map(|file| root.join(file));
+        let paths = TargetPaths::new(&machine.state_home, &platform_name, &target.name);
+        let store = open_store(&target, &paths, machine);
+        Ok(Self {
+            machine,
+            ui: Arc::clone(ui),
+            stop: Arc::clone(stop),
+            target,
+            platform_name,
+            today,
+            secrets,
+            masker,
+            passphrase,
+            program,
+            cli_config,
+            paths,
+            store,
+        })
+    }
+
+    /// For commands that go by today's definitions: these must have no faults.
+    pub(crate) fn without_faults(self) -> Result<Self, CallError> {
+        match self.today {
+            Ok(today) => Ok(Self { today: Ok(today), ..self }),
+            Err(faults) => Err(CallError::from(faults)),
+        }
+    }
+
+    /// Today's definitions, where they have no faults.
+    pub(crate) fn today(&self) -> Option<Arc<Source>> {
+        self.today.as_ref().ok().cloned()
+    }
+}
+
+fn pack(machine: &Machine, root: &std::path::Path, platform: Platform, ui: &Arc<dyn Ui>) -> Result<Source, Failure> {
+    let git = Git::find(machine.spawner.as_ref(), &machine.env);
+    let bundle = Bundle::pack(root, &git).map_err(|error| unusable(&error))?;
+    let state = git.state(root).map_err(|error| unusable(&error))?;
+    let (commit, dirty) = match state {
+        Some(state) => (Some(state.commit), state.dirty),
+        None => (None, false),
+    };
+    ui.tell(&Notice::Bundle { digest: bundle.digest().to_owned(), commit: commit.clone(), dirty });
+    Ok(Source { bundle, platform, commit, dirty })
+}
+
+/// The platform's name of a `rebuild.toml` with faults elsewhere: `down` needs nothing else of it.
+pub(crate) fn platform_name_of(root: &std::path::Path) -> Result<String, Failure> {
+    let path = root.join(platform::PLATFORM_FILE);
+    let text = std::fs::read_to_string(&path).map_err(|error| unusable(&error))?;
+    platform::platform_name(&text).ok_or_else(|| {
+        Failure::new(ExitCode::Unusable, format!("`{}` does not say the platform's name", path.display()))
+            .hint("`[platform] name` says whose states these are; it is the one thing that `down` needs of the file")
+    })
+}
+
+/// A call that holds the target's lock.
+pub(crate) struct Held<'m> {
+    pub(crate) bench: Bench<'m>,
+    pub(crate) today: Result<Arc<Source>, Faults>,
+    pub(crate) lock: TargetLock,
+    pub(crate) records: RecordStore,
+    pub(crate) paths: TargetPaths,
+    pub(crate) platform_name: String,
+    pub(crate) run: RunId,
+    pub(crate) identity: Identity,
+    /// What is written before a first run begins: `keys.json`, where there is none, and `target.json`.
+    pub(crate) first: First,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+/// What a first build writes before its run begins.
+pub(crate) struct First {
+    pub(crate) keys: Option<Vec<u8>>,
+    pub(crate) target: Option<TargetJson>,
+    pub(crate) id: String,
+}
+
+impl<'m> Opened<'m> {
+    /// Takes the target's lock and opens its key, its state backend and its working directory.
+    ///
+    /// # Errors
+    /// The target is locked by someone else, the store can't be read or is another target's, the key is wrong.
+    pub(crate) fn hold(self, command: &str, first_build: Option<&str>) -> Result<Held<'m>, CallError> {
+        let machine = self.machine;
+        let me = ProcessIdentity::of_self().map_err(|error| unusable(&error))?;
+        let run = RunId::new(ulid::Ulid::new().to_string()).map_err(|error| unusable(&error))?;
+        let key_file = self.key_file()?;
+        let (keys, key_file) = match key_file {
+            Some(file) => (None, file),
+            None => {
+                let file = self.new_key_file()?;
+                (Some(file.to_json().map_err(|error| unusable(&error))?), file)
+            }
+        };
+        let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
+            unusable(&error).hint(
+                "give the passphrase that the target was built with; a new one is set by `rebuild state rekey`, which is not there yet",
+            )
+        })?);
+        let holder = Holder {
+            identity: me.clone(),
+            user: machine.user.clone(),
+            host: machine.host.clone(),
+            run: None,
+            command: command.to_owned(),
+            since: (machine.now)().to_string(),
+        };
+        let ui = Arc::clone(&self.ui);
+        let mut notify = |notice: LockNotice| ui.tell(&Notice::Waiting { what: waiting_for(&notice) });
+        let lock = TargetLock::acquire(Arc::clone(&self.store), holder, machine.lease, &mut notify)
+            .map_err(|error| locked(&error, &self.target.name))?;
+        match self.build_held(command, first_build, lock, key, keys, me, run) {
+            Ok(held) => Ok(held),
+            Err((error, lock)) => {
+                let _ = lock.release();
+                Err(error)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is a fact of its own")]
+    fn build_held(
+        self,
+        _command: &str,
+        first_build: Option<&str>,
+        lock: TargetLock,
+        key: Arc<TargetKey>,
+        keys: Option<Vec<u8>>,
+        me: ProcessIdentity,
+        run: RunId,
+    ) -> Result<Held<'m>, (CallError, TargetLock)> {
+        macro_rules! attempt {
+            ($result:expr) => {
+                match $result {
+                    Ok(value) => value,
+                    Err(error) => return Err((CallError::from(stopped(&error)), lock)),
+                }
+            };
+        }
+        let machine = self.machine;
+        let records = RecordStore::new(Arc::clone(&self.store));
+        let found = attempt!(records.target()).map(|loaded| loaded.value);
+        let known_id = attempt!(known::read(&self.paths.known()));
+        let identity = identify(
+            found
+                .as_ref()
+                .map(|found| KnownTarget {
+                    platform: found.platform.clone(),
+                    target: found.target.to_string(),
+                    id: found.id.clone(),
+                })
+                .as_ref(),
+            known_id.as_deref(),
+            &self.platform_name,
+            self.target.name.as_str(),
+            first_build,
+        );
+        if let Some(why) = identity.why() {
+            return Err((Failure::new(ExitCode::Stopped, why).into(), lock));
+        }
+        let first = match (&found, keys) {
+            (Some(found), keys) => First { keys, target: None, id: found.id.clone() },
+            (None, keys) => {
+                let id = ulid::Ulid::new().to_string();
+                let target = TargetJson {
+                    schema: record::SCHEMA,
+                    platform: self.platform_name.clone(),
+                    target: self.target.name.clone(),
+                    id: id.clone(),
+                    moved_to: None,
+                };
+                First { keys, target: Some(target), id }
+            }
+        };
+        let workshop = attempt!(Workshop::open(&self.paths.work(), self.cli_config.as_deref()));
+        let memory = attempt!(MemoryDir::create("call"));
+        let encryption = match &self.target.encryption {
+            None => None,
+            Some(def) => Some(attempt!(self.encryption(def.mode, &key, &memory))),
+        };
+        let handle: LockHandle = lock.handle();
+        let writer = Writer {
+            identity: me,
+            user: machine.user.clone(),
+            host: machine.host.clone(),
+            run: None,
+        };
+        let backend = StateBackend::new(
+            Arc::clone(&self.store),
+            lock.fence(),
+            writer,
+            Arc::new(move || handle.hold()),
+        );
+        let server = attempt!(Server::start(Arc::new(backend), ServerOptions::default()));
+        let library = Library::new(Arc::clone(&self.store));
+        library.unlock(Arc::clone(&key));
+        if let Ok(today) = &self.today {
+            library.add(Arc::clone(today));
+        }
+        self.ui.tell(&Notice::Locked { fence: lock.fence() });
+        let env = environment::base(&machine.env, &workshop.home(), &workshop.tmp());
+        let logs = self.paths.logs().join(run.as_str());
+        let bench = Bench {
+            machine,
+            ui: self.ui,
+            stop: self.stop,
+            target: self.target,
+            secrets: self.secrets,
+            masker: self.masker,
+            key,
+            program: self.program,
+            workshop,
+            memory,
+            encryption,
+            server,
+            library,
+            outputs: OutputBook::default(),
+            logs,
+            env,
+            n_files: AtomicU64::new(0),
+            hearers: Mutex::default(),
+            placing: Mutex::default(),
+        };
+        Ok(Held {
+            bench,
+            today: self.today,
+            lock,
+            records,
+            paths: self.paths,
+            platform_name: self.platform_name,
+            run,
+            identity,
+            first,
+            store: self.store,
+        })
+    }
+
+    /// Reads `keys.json`; `None` before the first build.
+    fn key_file(&self) -> Result<Option<KeyFile>, Failure> {
+        let Some(found) = self.store.get(&layout::keys_json()).map_err(|error| stopped(&error))? else {
+            return Ok(None);
+        };
+        KeyFile::from_json(&found.bytes).map(Some).map_err(|error| unusable(&error))
+    }
+
+    fn new_key_file(&self) -> Result<KeyFile, Failure> {
+        match &self.passphrase {
+            Some(passphrase) => KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| file),
+            None => KeyFile::without_passphrase(Stretching::DEFAULT),
+        }
+        .map_err(|error| unusable(&error))
+    }
+
+    /// The value of `TF_ENCRYPTION`. In `external` mode the key lies in a memory-backed file that our own program reads.
+    fn encryption(
+        &self,
+        mode: EncryptionMode,
+        key: &TargetKey,
+        memory: &MemoryDir,
+    ) -> Result<Secret, secrets::MemoryError> {
+        let source = match (mode, key.state_key(), &self.passphrase) {
+            (EncryptionMode::Pbkdf2, _, Some(passphrase)) => {
+                KeySource::Pbkdf2 { passphrase: passphrase.clone(), iterations: None }
+            }
+            (_, Some(state_key), _) => {
+                let file = memory.write("state-key", state_key.as_slice())?;
+                KeySource::External {
+                    program: vec![
+                        self.machine.exe.display().to_string(),
+                        "__key".to_owned(),
+                        file.display().to_string(),
+                    ],
+                }
+            }
+            // A target with a passphrase always has a state key.
+            (_, None, _) => KeySource::External { program: Vec::new() },
+        };
+        Ok(encryption::environment(&source, &Fallback::None))
+    }
+}
+
+pub(crate) fn waiting_for(notice: &LockNotice) -> String {
+    let whose = |holder: &Option<Holder>| {
+        holder.as_ref().map_or_else(|| "an unreadable lock".to_owned(), |holder| format!("the lock of {holder}"))
+    };
+    match notice {
+        LockNotice::Waiting { holder, lease } => {
+            format!("{} s, in which {} may show life", lease.as_secs(), whose(holder))
+        }
+        LockNotice::TakingOver { holder } => format!("{} to be taken over: its holder is dead", whose(holder)),
+    }
+}
+
+/// Why the target's lock is not ours.
+pub(crate) fn locked(error: &LockError, target: &TargetName) -> Failure {
+    match error {
+        LockError::Held { how_to, .. } => Failure::of(ExitCode::Locked, error).hint(format!(
+            "{how_to}; if that call is dead and can't be proven so from here: `rebuild unlock --target {target}`"
+        )),
+        _ => stopped(error),
+    }
+}
+
+/// The tools of a call, as the record keeps them.
+pub(crate) fn tools(bench: &Bench<'_>) -> Vec<ToolRecord> {
+    vec![
+        ToolRecord { name: "rebuild".to_owned(), version: bench.machine.version.clone(), sha256: None },
+        ToolRecord {
+            name: "tofu".to_owned(),
+            version: bench.program.version.to_string(),
+            sha256: Some(bench.program.digest.clone()),
+        },
+    ]
+}

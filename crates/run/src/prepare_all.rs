@@ -1,0 +1,189 @@
+//! Step 3 of `up`: `init` and `validate` of every root module in parallel, before anything is applied.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use phase_engine::{ExitCode, Failure, StepId};
+use platform::{StepDef, StepKind, TofuStep};
+use process::files::write_atomically;
+use state_backend::GrantOptions;
+use tofu::{InitFailure, RunError, Slot};
+
+use crate::library::Source;
+use crate::stop::StopLevel;
+use crate::tofu_work::{Wanted, tofu_failure};
+use crate::ui::Notice;
+use crate::world::TargetWorld;
+
+impl TargetWorld<'_, '_> {
+    /// Makes every root module of today's definitions ready, and finds what is wrong with them.
+    ///
+    /// # Errors
+    /// One failure for all of them: a mistake in the last phase is found before the first is applied.
+    pub(crate) fn prepare_all(&self) -> Result<(), Failure> {
+        let today = Arc::clone(self.today()?);
+        let steps: Vec<(&StepDef, &TofuStep)> = today
+            .platform
+            .steps()
+            .filter_map(|def| match &def.kind {
+                StepKind::Tofu(tofu) => Some((def, tofu)),
+                StepKind::Exec(_) => None,
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let failures: Mutex<Vec<(usize, Failure)>> = Mutex::new(Vec::new());
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some((def, tofu)) = steps.get(index) else { return };
+                if self.bench.stop.level() >= StopLevel::Gentle {
+                    let stopped = Failure::new(ExitCode::Interrupted, "interrupted before anything was applied");
+                    failures.lock().unwrap_or_else(PoisonError::into_inner).push((index, stopped));
+                    return;
+                }
+                if let Err(failure) = self.prepare_one(&today, def, tofu) {
+                    failures.lock().unwrap_or_else(PoisonError::into_inner).push((index, failure));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.jobs.min(steps.len()) {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failures.sort_by_key(|(index, _)| *index);
+        let mut failures = failures.into_iter().map(|(_, failure)| failure);
+        let Some(mut first) = failures.next() else { return Ok(()) };
+        for failure in failures {
+            first.causes.push(failure.what);
+            first.causes.extend(failure.causes);
+        }
+        Err(first)
+    }
+
+    fn prepare_one(&self, today: &Arc<Source>, def: &StepDef, tofu: &TofuStep) -> Result<(), Failure> {
+        let step = &def.id;
+        let entry = self.standing.get(step);
+        // While something stands from other definitions, its tree is preflight's; today's lie beside it.
+        let slot = match &entry {
+            Some(entry) if entry.as_applied().is_none_or(|applied| applied.bundle != today.bundle.digest()) => {
+                Slot::Beside
+            }
+            _ => Slot::Tree,
+        };
+        let applied = entry.as_ref().map(|entry| &entry.applied);
+        let session = self.bench.session(Wanted {
+            step,
+            source: today,
+            def,
+            tofu,
+            slot,
+            variables: std::collections::BTreeMap::new(),
+            recorded_lock: match applied {
+                Some(applied) => self.bench.recorded_lock(applied)?,
+                None => None,
+            },
+            state_providers: applied
+                .map(|applied| applied.providers.keys().cloned().collect())
+                .unwrap_or_default(),
+            state: Some(GrantOptions::default()),
+        })?;
+        let report = session.init(false).map_err(|error| unusable_init(&error))?;
+        self.bench.ui.tell(&Notice::Init { step: step.to_string(), warm: report.was_warm });
+        let passed = Passed::of(self.bench.workshop.root().join("validated.json"));
+        let proof = format!(
+            "{}\n{}\n{}",
+            self.bench.program.digest,
+            today.bundle.definition_digest(&today.platform, def),
+            String::from_utf8_lossy(report.lock_file.as_deref().unwrap_or_default()),
+        );
+        let proof = store::sha256_hex(proof.as_bytes());
+        if passed.has(&proof) {
+            return Ok(());
+        }
+        let diagnostics = session.validate().map_err(|error| tofu_failure(&error, ExitCode::Unusable))?;
+        let errors: Vec<_> = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).collect();
+        if errors.is_empty() {
+            passed.add(proof);
+            return Ok(());
+        }
+        let mut failure =
+            Failure::new(ExitCode::Unusable, format!("root module `{}` of step `{step}` is not valid", tofu.root));
+        for diagnostic in errors {
+            failure = failure.because(self.bench.masked(&diagnostic.to_string()));
+        }
+        Err(failure.hint("mend the definitions; nothing was applied"))
+    }
+}
+
+/// A failed `init`: a surplus entry of a lock file is a definitions fault, and named.
+fn unusable_init(error: &RunError) -> Failure {
+    let mut failure = tofu_failure(error, ExitCode::Unusable);
+    if let Some(InitFailure::LockFile { surplus, missing }) = error.init_failure() {
+        for address in surplus {
+            failure = failure.because(format!("the dependency lock file has a surplus entry for `{address}`"));
+        }
+        for address in missing {
+            failure = failure.because(format!("the dependency lock file has no entry for `{address}`"));
+        }
+        failure = failure.hint("run `tofu init` in the root module and commit its lock file");
+    } else {
+        failure = failure.hint("nothing was applied");
+    }
+    failure
+}
+
+/// Definitions that passed `validate` on this machine, with the tool and providers of then.
+struct Passed {
+    path: PathBuf,
+}
+
+/// Read and written whole, by several threads of this process.
+static PASSED: Mutex<()> = Mutex::new(());
+
+/// More are not kept: the oldest in sort order go, which costs a `validate`.
+const MAX_PASSED: usize = 500;
+
+impl Passed {
+    fn of(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    fn read(&self) -> BTreeSet<String> {
+        std::fs::read(&self.path)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default()
+    }
+
+    fn has(&self, proof: &str) -> bool {
+        self.read().contains(proof)
+    }
+
+    /// One that can't be kept costs a `validate` the next time.
+    fn add(&self, proof: String) {
+        let _held = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.read();
+        if all.len() >= MAX_PASSED {
+            all.pop_first();
+        }
+        all.insert(proof);
+        if let Ok(bytes) = serde_json::to_vec(&all) {
+            let _ = write_atomically(&self.path, &bytes, 0o600);
+        }
+    }
+}
+
+/// The steps of today that have a state, for messages.
+pub(crate) fn tofu_steps(source: &Source) -> Vec<StepId> {
+    source
+        .platform
+        .steps()
+        .filter(|def| crate::world::has_state(def))
+        .map(|def| def.id.clone())
+        .collect()
+}

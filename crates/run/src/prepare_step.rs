@@ -1,0 +1,332 @@
+//! Making a step ready: its values, its plan, the guard. Nothing is changed here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use phase_engine::{ApplyHow, ExitCode, Failure, Preparation, ResourceAddress, StepId};
+use platform::{StepDef, StepKind, TofuStep};
+use record::{Applied, Detail, PlannedChange, PlannedWork, Starting, ToolRecord, Values};
+use state_backend::GrantOptions;
+use tofu::{PlanMode, PlanOptions, Planned, Session, Slot};
+
+use crate::library::Source;
+use crate::resolve::{self, Inputs};
+use crate::tofu_work::{Wanted, tofu_failure};
+use crate::world::TargetWorld;
+
+/// What a step is to be applied from.
+pub(crate) struct Resolved {
+    /// Today's definitions.
+    pub(crate) source: Arc<Source>,
+    /// What they say of it.
+    pub(crate) def: StepDef,
+    /// Its inputs, for a tofu step.
+    pub(crate) inputs: Inputs,
+    /// The inputs as the record keeps them.
+    pub(crate) values: Values,
+    /// The digest of all that.
+    pub(crate) definition: String,
+}
+
+/// A step that is ready to be applied.
+pub(crate) struct Prepared {
+    /// What it is applied from.
+    pub(crate) resolved: Resolved,
+    /// How.
+    pub(crate) work: Work,
+}
+
+/// How a step is applied.
+pub(crate) enum Work {
+    /// A plan shows that nothing is to do.
+    Nothing {
+        /// The session that the plan was made in.
+        session: Box<Session>,
+    },
+    /// There is no state, so nothing can be destroyed: plan and apply are one process.
+    Direct {
+        /// The session.
+        session: Box<Session>,
+    },
+    /// Exactly this plan.
+    Saved {
+        /// The session that it was made in.
+        session: Box<Session>,
+        /// The plan.
+        plan: Box<Planned>,
+    },
+    /// A program.
+    Exec,
+}
+
+impl TargetWorld<'_, '_> {
+    /// Resolves a step of today's definitions.
+    pub(crate) fn resolved(&self, step: &StepId) -> Result<Resolved, Failure> {
+        let source = Arc::clone(self.today()?);
+        let (_, def) = source.step(step)?;
+        let def = def.clone();
+        self.bench.need_outputs(def.exprs(), &self.standing)?;
+        let scope = self.bench.scope(&self.bench.target.values);
+        let inputs = match &def.kind {
+            StepKind::Tofu(tofu) => resolve::inputs(step, tofu, &tofu.inputs, &scope)?,
+            StepKind::Exec(exec) => {
+                let mut inputs = Inputs::new();
+                let argvs = [("apply", &exec.apply), ("verify", &exec.verify), ("teardown", &exec.teardown)];
+                for (act, argv) in argvs {
+                    for (n, expr) in argv.iter().enumerate() {
+                        inputs.insert(format!("{act}[{n}]"), resolve::value(step, act, expr, &scope)?);
+                    }
+                }
+                if let Some(stdin) = &exec.stdin {
+                    inputs.insert("stdin".to_owned(), resolve::value(step, "stdin", stdin, &scope)?);
+                }
+                for (name, value) in &def.env {
+                    if let Some(expr) = value.expr() {
+                        inputs.insert(format!("env.{name}"), resolve::value(step, name, expr, &scope)?);
+                    }
+                }
+                inputs
+            }
+        };
+        for (name, input) in &inputs {
+            if input.sensitive {
+                self.bench.mask_value(&format!("{step}.{name}"), &input.value);
+            }
+        }
+        let values = resolve::values(&inputs, &self.bench.key)?;
+        let files = source.bundle.definition_digest(&source.platform, &def);
+        let definition = resolve::definition(&files, &values);
+        Ok(Resolved { source, def, inputs, values, definition })
+    }
+
+    /// Makes a step ready to be applied, or says what is against it.
+    pub(crate) fn prepare_step(
+        &self,
+        step: &StepId,
+        how: ApplyHow,
+    ) -> Result<Preparation<Prepared, Detail>, Failure> {
+        let resolved = self.resolved(step)?;
+        let def = resolved.def.clone();
+        match &def.kind {
+            StepKind::Exec(exec) => {
+                let starting = self.starting(&resolved, PlannedWork { complete: true, changes: Vec::new() }, None)?;
+                // A program that was cut says itself, by its verify, whether it is done.
+                if matches!(how, ApplyHow::AfterCut { same_definition: true })
+                    && self
+                        .bench
+                        .run_exec(step, &resolved.source, &def, exec, &exec.verify, "verify", &self.bench.target.values)
+                        .is_ok()
+                {
+                    return Ok(Preparation::AlreadyDone { detail: detail_of(starting) });
+                }
+                Ok(Preparation::Ready { plan: Prepared { resolved, work: Work::Exec }, detail: detail_of(starting) })
+            }
+            StepKind::Tofu(tofu) => self.prepare_tofu(step, resolved, &def, tofu),
+        }
+    }
+
+    fn prepare_tofu(
+        &self,
+        step: &StepId,
+        resolved: Resolved,
+        def: &StepDef,
+        tofu: &TofuStep,
+    ) -> Result<Preparation<Prepared, Detail>, Failure> {
+        let entry = self.standing.get(step);
+        let mark = self.bench.mark(step)?;
+        if mark.is_none() && entry.as_ref().is_some_and(|entry| entry.state.is_some()) {
+            return Err(Failure::new(
+                ExitCode::Stopped,
+                format!("the state of step `{step}` is gone, and the record knows that it was there"),
+            )
+            .hint("restore the state from its versions in the store before anything else"));
+        }
+        let same = entry.as_ref().is_some_and(|entry| {
+            !entry.attempted && entry.applied.definition == resolved.definition
+        });
+        // A plan of the same definitions and values, made in this call before anything changed, is today's plan.
+        let kept = self.kept_plan(step).filter(|_| same && !self.changed.load(Ordering::SeqCst));
+        let (session, plan) = match kept {
+            Some(kept) => (kept.session, Some(kept.plan)),
+            None => {
+                let session = self.session_today(step, &resolved, def, tofu, Slot::Tree)?;
+                let plan = match mark {
+                    None => None,
+                    Some(_) => Some(
+                        session
+                            .plan(PlanMode::Normal, &PlanOptions::default())
+                            .map_err(|error| tofu_failure(&error, ExitCode::Failed))?,
+                    ),
+                };
+                (session, plan)
+            }
+        };
+        let Some(plan) = plan else {
+            let report = session.init(false).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+            let starting = self.starting(&resolved, PlannedWork::default(), Some(&report))?;
+            let work = Work::Direct { session: Box::new(session) };
+            return Ok(Preparation::Ready { plan: Prepared { resolved, work }, detail: detail_of(starting) });
+        };
+        self.guard(step, &plan)?;
+        let changes: Vec<PlannedChange> = plan
+            .outcome
+            .planned
+            .iter()
+            .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
+            .filter_map(planned_change)
+            .collect();
+        let report = session.init(false).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        let starting =
+            self.starting(&resolved, PlannedWork { complete: true, changes }, Some(&report))?;
+        let session = Box::new(session);
+        let work = if does_nothing(&plan) {
+            Work::Nothing { session }
+        } else {
+            Work::Saved { session, plan: Box::new(plan) }
+        };
+        Ok(Preparation::Ready { plan: Prepared { resolved, work }, detail: detail_of(starting) })
+    }
+
+    /// A session of a step on today's definitions.
+    pub(crate) fn session_today(
+        &self,
+        step: &StepId,
+        resolved: &Resolved,
+        def: &StepDef,
+        tofu: &TofuStep,
+        slot: Slot,
+    ) -> Result<Session, Failure> {
+        let entry = self.standing.get(step);
+        let applied = entry.as_ref().map(|entry| &entry.applied);
+        let recorded_lock = match applied {
+            Some(applied) => self.bench.recorded_lock(applied)?,
+            None => None,
+        };
+        self.bench.session(Wanted {
+            step,
+            source: &resolved.source,
+            def,
+            tofu,
+            slot,
+            variables: resolved
+                .inputs
+                .iter()
+                .map(|(name, resolved)| (name.clone(), resolved.value.clone()))
+                .collect(),
+            recorded_lock,
+            state_providers: applied
+                .map(|applied| applied.providers.keys().cloned().collect())
+                .unwrap_or_default(),
+            state: Some(GrantOptions::default()),
+        })
+    }
+
+    /// Stops a plan that destroys what nobody agreed to lose.
+    fn guard(&self, step: &StepId, plan: &Planned) -> Result<(), Failure> {
+        let bench = self.bench;
+        let lost: Vec<String> = plan
+            .outcome
+            .planned
+            .iter()
+            .filter(|change| matches!(change.action.as_str(), "delete" | "replace"))
+            .map(|change| change.address().to_owned())
+            .collect();
+        let tainted: Vec<String> =
+            plan.outcome.tainted().map(|change| change.address().to_owned()).collect();
+        let max = self
+            .today()?
+            .platform
+            .phase(&step.phase)
+            .and_then(|phase| phase.max_destroy)
+            .map_or(usize::MAX, |max| max as usize);
+        let why = if !tainted.is_empty() {
+            format!("what an interrupt tainted would be replaced: {}", list(&tainted))
+        } else if bench.target.protected && !lost.is_empty() {
+            format!("its plan destroys or replaces {}, and target `{}` is protected", list(&lost), bench.target.name)
+        } else if lost.len() > max {
+            format!("its plan destroys or replaces {} objects, and phase `{}` allows {max}: {}", lost.len(), step.phase, list(&lost))
+        } else {
+            return Ok(());
+        };
+        if bench.ui.interactive() && bench.ui.agree_to_destroy(&step.to_string(), &lost) {
+            return Ok(());
+        }
+        Err(Failure::new(ExitCode::Declined, format!("the plan guard stopped step `{step}`"))
+            .because(why)
+            .hint("run the command at a terminal, where a person can agree; nothing of this step was changed"))
+    }
+
+    /// What the ledger keeps of a step whose apply begins.
+    fn starting(
+        &self,
+        resolved: &Resolved,
+        planned: PlannedWork,
+        init: Option<&tofu::InitReport>,
+    ) -> Result<Starting, Failure> {
+        let bench = self.bench;
+        let init_extras = match init.and_then(|report| report.lock_file.as_deref()) {
+            Some(lock) => Some(bench.library.keep_extras(lock)?),
+            None => None,
+        };
+        let providers = init
+            .map(|report| {
+                report
+                    .providers
+                    .iter()
+                    .map(|package| (package.address.clone(), package.version.clone()))
+                    .collect()
+            })
+            .unwrap_or_default();
+        let is_tofu = matches!(resolved.def.kind, StepKind::Tofu(_));
+        let tool = is_tofu.then(|| ToolRecord {
+            name: "tofu".to_owned(),
+            version: bench.program.version.to_string(),
+            sha256: Some(bench.program.digest.clone()),
+        });
+        let run = self.run.clone();
+        Ok(Starting {
+            kind: resolved.def.kind.word().to_owned(),
+            contained_in: resolved.def.contained_in.clone(),
+            applied: Applied {
+                bundle: resolved.source.bundle.digest().to_owned(),
+                init_extras,
+                commit: resolved.source.commit.clone(),
+                definition: resolved.definition.clone(),
+                values: resolved.values.clone(),
+                target: bench.target.values.clone(),
+                tool,
+                providers,
+                run,
+                since: record::Time::from((bench.machine.now)()),
+            },
+            planned,
+        })
+    }
+}
+
+fn detail_of(starting: Starting) -> Detail {
+    Detail { starting: Some(Box::new(starting)), ..Detail::default() }
+}
+
+/// Whether a plan changes neither a resource nor an output.
+pub(crate) fn does_nothing(plan: &Planned) -> bool {
+    plan.outcome.real_changes().next().is_none()
+        && plan
+            .outcome
+            .outputs
+            .values()
+            .all(|output| output.action.as_ref().is_none_or(|action| action.as_str() == "noop"))
+}
+
+/// A planned change as the record keeps it.
+pub(crate) fn planned_change(change: &tofu::Change) -> Option<PlannedChange> {
+    Some(PlannedChange {
+        address: ResourceAddress::new(change.address()).ok()?,
+        action: change.action.as_str().to_owned(),
+        provider: Some(change.resource.implied_provider.clone()).filter(|provider| !provider.is_empty()),
+    })
+}
+
+fn list(addresses: &[String]) -> String {
+    addresses.iter().map(|address| format!("`{address}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,180 @@
+//! A call from its lock to its end: the ledger, the world, and what a killed call left.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use phase_engine::{ExitCode, Failure, PhaseId, ResourceAddress, Sequence};
+use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, Suspect, Time};
+use serde_json::Value;
+
+use crate::error::{CallError, stopped, unusable};
+use crate::known;
+use crate::library::Source;
+use crate::open::{First, Held, tools};
+use crate::rescue::Rescued;
+use crate::standing::{CallLedger, Standing};
+use crate::ui::Notice;
+use crate::world::TargetWorld;
+
+/// How a call ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The record of the run, where there is one.
+    pub record: Option<Record>,
+    /// Why it did not end well.
+    pub error: Option<CallError>,
+    /// What the process ends with.
+    pub exit: ExitCode,
+}
+
+impl Ended {
+    /// A call that ended with an error.
+    pub(crate) fn failed(record: Option<Record>, error: CallError) -> Self {
+        Self { record, exit: error.exit(), error: Some(error) }
+    }
+
+    /// A call that ended well.
+    pub(crate) fn well(record: Option<Record>) -> Self {
+        Self { record, error: None, exit: ExitCode::Done }
+    }
+}
+
+impl Held<'_> {
+    /// Opens the ledger of this call. Nothing is written before its first entry.
+    pub(crate) fn ledger(&self, command: CallCommand) -> Result<RecordLedger, Failure> {
+        let bench = &self.bench;
+        let today = self.today.as_ref().ok();
+        let sequence = match today {
+            Some(today) => today.platform.sequence().map_err(|error| unusable(&error))?,
+            None => Sequence::default(),
+        };
+        let now = (bench.machine.now)();
+        let call = CallRecord {
+            command,
+            started: Time::from(now),
+            ended: None,
+            exit: None,
+            user: bench.machine.user.clone(),
+            host: bench.machine.host.clone(),
+            ci_job: bench.machine.ci_job.clone(),
+            tools: tools(bench),
+            commit: today.and_then(|today| today.commit.clone()),
+            dirty: today.is_some_and(|today| today.dirty),
+            bundle: today.map(|today| today.bundle.digest().to_owned()),
+        };
+        let new_run = NewRun {
+            run: self.run.clone(),
+            platform: self.platform_name.clone(),
+            target: bench.target.name.clone(),
+            budget: today.and_then(|today| today.platform.time_budget),
+        };
+        let clock = Arc::clone(&bench.machine.now);
+        RecordLedger::open(
+            record::RecordStore::new(Arc::clone(&self.store)),
+            self.lock.fence(),
+            sequence,
+            new_run,
+            call,
+            Box::new(move || Time::from(clock())),
+        )
+        .map_err(|error| stopped(&error))
+    }
+
+    /// Waits for what a killed call started, brings what it left to the store, and records both.
+    pub(crate) fn settle_leftovers(&self, ledger: &mut RecordLedger) -> Result<(), Failure> {
+        let bench = &self.bench;
+        bench.await_children()?;
+        let standing = Standing(ledger.view());
+        let rescued = bench.rescue(&standing)?;
+        if rescued.is_empty() || ledger.record().is_none() {
+            return Ok(());
+        }
+        let now = Time::from((bench.machine.now)());
+        ledger
+            .change(|record| rescued.iter().for_each(|rescued| take(record, rescued, now)))
+            .map_err(|error| stopped(&error))
+    }
+
+    /// The world that a walk drives.
+    pub(crate) fn world(&self, standing: Standing, jobs: usize) -> Result<TargetWorld<'_, '_>, Failure> {
+        let mut phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)> = BTreeMap::new();
+        for entry in standing.all() {
+            let source = self.bench.library.get(&entry.applied.bundle)?;
+            phase_sources.insert(entry.step.phase.clone(), (source, entry.applied.target.clone()));
+            self.bench.recall_outputs(&entry)?;
+        }
+        let jobs = match jobs {
+            0 => std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get),
+            jobs => jobs,
+        };
+        Ok(TargetWorld {
+            bench: &self.bench,
+            today: self.today.as_ref().ok().cloned(),
+            standing,
+            phase_sources,
+            plans: Mutex::default(),
+            changed: AtomicBool::new(false),
+            proven: Mutex::default(),
+            jobs,
+            run: self.run_of_call.clone(),
+        })
+    }
+
+    /// The ledger with what a first build writes before its run begins.
+    pub(crate) fn with_first<'a>(&'a self, ledger: RecordLedger) -> CallLedger<'a> {
+        CallLedger::new(ledger, move || self.write_first())
+    }
+
+    fn write_first(&self) -> Result<(), Failure> {
+        let lost = |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
+        let First { keys, target, id } = &self.first;
+        if let Some(keys) = keys {
+            store::settle::put_if_absent(self.store.as_ref(), &store::layout::keys_json(), keys)
+                .map_err(|error| lost(&error))?;
+        }
+        if let Some(target) = target {
+            self.records.create_target(target).map_err(|error| lost(&error))?;
+        }
+        known::remember(&self.paths.known(), id).map_err(|error| lost(&error))?;
+        if let Ok(today) = &self.today {
+            self.bench.library.keep(&today.bundle)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lock back. Losing it is no failure of what was done.
+    pub(crate) fn release(self) {
+        let Self { bench, lock, .. } = self;
+        let ui = Arc::clone(&bench.ui);
+        bench.server.stop();
+        if let Err(error) = lock.release() {
+            ui.tell(&Notice::Warning { message: error.to_string(), hint: None });
+        }
+    }
+}
+
+/// Records what a rescue found.
+fn take(record: &mut Record, rescued: &Rescued, now: Time) {
+    if let Some(state) = &rescued.state
+        && let Some(entry) = record.standing.iter_mut().find(|entry| entry.step == rescued.step)
+    {
+        entry.state = Some(state.clone());
+    }
+    for address in &rescued.suspects {
+        let Ok(address) = ResourceAddress::new(address.clone()) else { continue };
+        let known = record
+            .suspects
+            .iter()
+            .any(|suspect| suspect.step == rescued.step && suspect.address.as_ref() == Some(&address));
+        if !known {
+            record.suspects.push(Suspect {
+                step: rescued.step.clone(),
+                address: Some(address),
+                provider: None,
+                since: now,
+                run: record.run.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Tearing a step down, and proving its phase gone.
+
+use std::time::Duration;
+
+use checks::Residue;
+use phase_engine::{
+    ExitCode, Failure, Forgetting, Notes, PhaseId, ResidueResult, StepId, TeardownResult,
+};
+use platform::StepKind;
+use record::{Applied, Detail, StandingEntry};
+use state_backend::GrantOptions;
+use tofu::{ApplyWhat, RunError, Session, Slot};
+
+use crate::error::{failed, stopped};
+use crate::library::Source;
+use crate::resolve;
+use crate::tofu_work::{Wanted, tofu_failure};
+use crate::world::TargetWorld;
+
+impl TargetWorld<'_, '_> {
+    /// Tears a step down with the definitions last attempted; where a provider's configuration is missing there,
+    /// with those before.
+    pub(crate) fn teardown_step(&self, step: &StepId, _: &dyn Notes<Detail>) -> TeardownResult<Detail> {
+        let sources = match self.teardown_sources(step) {
+            Ok(sources) => sources,
+            Err(failure) => return TeardownResult::Failed { failure, detail: None },
+        };
+        let mut last = None;
+        for (source, recorded) in &sources {
+            let (entry, applied) = match recorded {
+                Some((entry, applied)) => (Some(entry), Some(applied)),
+                None => (None, None),
+            };
+            match self.teardown_from(step, source, entry, applied) {
+                Ok(result) => return result,
+                Err(Teardown::OtherBundle(failure)) => last = Some(failure),
+                Err(Teardown::Failed(failure, detail)) => {
+                    return TeardownResult::Failed { failure, detail: detail.map(|detail| *detail) };
+                }
+            }
+        }
+        let failure = last.unwrap_or_else(|| Failure::failed(format!("no bundle tears step `{step}` down")));
+        TeardownResult::Failed { failure, detail: None }
+    }
+
+    fn teardown_from(
+        &self,
+        step: &StepId,
+        source: &std::sync::Arc<Source>,
+        entry: Option<&StandingEntry>,
+        applied: Option<&Applied>,
+    ) -> Result<TeardownResult<Detail>, Teardown> {
+        let (_, def) = source.step(step)?;
+        let values = applied.map_or(&self.bench.target.values, |applied| &applied.target);
+        let tofu = match &def.kind {
+            StepKind::Exec(exec) => {
+                if !exec.teardown.is_empty() {
+                    self.bench.need_outputs(&exec.teardown, &self.standing)?;
+                    self.bench.run_exec(step, source, def, exec, &exec.teardown, "teardown", values)?;
+                }
+                return Ok(TeardownResult::Gone { detail: None });
+            }
+            StepKind::Tofu(tofu) => tofu,
+        };
+        if self.bench.mark(step)?.is_none() {
+            return match entry.and_then(|entry| entry.state.as_ref()) {
+                None => Ok(TeardownResult::Empty),
+                Some(mark) => Err(self.lost_state(step, mark.serial).into()),
+            };
+        }
+        let session = match (entry, applied) {
+            (Some(entry), Some(applied)) => {
+                self.bench.applied_session(entry, applied, source, def, tofu, &self.standing)?.session
+            }
+            _ => {
+                self.bench.need_outputs(tofu.inputs.values(), &self.standing)?;
+                let scope = self.bench.scope(values);
+                let inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
+                self.bench.session(Wanted {
+                    step,
+                    source,
+                    def,
+                    tofu,
+                    slot: Slot::Tree,
+                    variables: inputs.into_iter().map(|(name, input)| (name, input.value)).collect(),
+                    recorded_lock: None,
+                    state_providers: std::collections::BTreeSet::new(),
+                    state: Some(GrantOptions::default()),
+                })?
+            }
+        };
+        self.changed.store(true, std::sync::atomic::Ordering::SeqCst);
+        if let Err(error) = session.apply(ApplyWhat::DirectDestroy { refresh: def.destroy_refresh }) {
+            return Err(self.failed_destroy(step, &session, &error));
+        }
+        let facts = self.bench.facts(step, &session)?;
+        if !facts.addresses.is_empty() {
+            return Err(Failure::failed(format!("the destroy of step `{step}` ended well and left resources in its state"))
+                .because(facts.addresses.join(", "))
+                .into());
+        }
+        self.bench.server.backend().retire(&step.key()).map_err(|error| failed(&error))?;
+        Ok(TeardownResult::Gone { detail: None })
+    }
+
+    fn failed_destroy(&self, step: &StepId, session: &Session, error: &RunError) -> Teardown {
+        let failure = tofu_failure(error, ExitCode::Failed);
+        let missing = error
+            .diagnostics()
+            .iter()
+            .any(|diagnostic| diagnostic.mentions("provider configuration not present"));
+        if missing && error.outcome.started.is_empty() {
+            return Teardown::OtherBundle(failure);
+        }
+        let mut detail = self.detail_of(step, &error.outcome, false);
+        detail.state = self.bench.mark(step).ok().flatten();
+        detail.suspects = self.suspects(step, session, &error.outcome);
+        Teardown::Failed(failure, Some(Box::new(detail)))
+    }
+
+    /// A state that the record knows and the store lacks: what it had made must be named.
+    fn lost_state(&self, step: &StepId, serial: u64) -> Failure {
+        let record = self.standing.0.get();
+        let made: Vec<String> = record
+            .iter()
+            .filter_map(|record| record.phase(&step.phase))
+            .flat_map(|phase| &phase.made)
+            .flat_map(|(action, types)| types.iter().map(move |(kind, n)| format!("{n} {kind} ({action})")))
+            .collect();
+        let planned: Vec<String> = record
+            .iter()
+            .filter_map(|record| record.step(step))
+            .filter_map(|step| step.planned.as_ref())
+            .flat_map(|planned| planned.changes.iter().map(|change| format!("`{}`", change.address.as_str())))
+            .collect();
+        let mut failure = Failure::failed(format!(
+            "the state of step `{step}` is not in the store, and the record knows it at serial {serial}"
+        ));
+        if !made.is_empty() {
+            failure = failure.because(format!("phase `{}` had made: {}", step.phase, made.join(", ")));
+        }
+        if !planned.is_empty() {
+            failure = failure.because(format!("the step had made: {}", planned.join(", ")));
+        }
+        let target = &self.bench.target.name;
+        failure.hint(format!(
+            "restore the state from its versions in the store; or see that nothing is left and type \
+             `rebuild down --target {target} --forget {step} --reason TEXT`"
+        ))
+    }
+
+    /// Looks for what a phase left behind: states first, then its probes.
+    pub(crate) fn residue_of(&self, phase: &PhaseId, deferred: &[StepId]) -> Result<ResidueResult, Failure> {
+        let left: Vec<String> = self
+            .bench
+            .stated()?
+            .into_iter()
+            .filter(|step| step.phase == *phase && !deferred.contains(step))
+            .map(|step| format!("`{step}`"))
+            .collect();
+        if !left.is_empty() {
+            return Ok(ResidueResult::Left(
+                Failure::failed(format!("phase `{phase}` is torn down, and states of it are still there"))
+                    .because(left.join(", ")),
+            ));
+        }
+        let (source, values) = match self.phase_sources.get(phase) {
+            Some((source, values)) => (std::sync::Arc::clone(source), values.clone()),
+            None => match &self.today {
+                Some(today) => (std::sync::Arc::clone(today), self.bench.target.values.clone()),
+                None => return Ok(ResidueResult::Clean),
+            },
+        };
+        let Some(def) = source.platform.phase(phase) else { return Ok(ResidueResult::Clean) };
+        for probe in &def.residue {
+            let within = probe.within.max(Duration::from_millis(1));
+            let what = format!("residue probe `{}` of phase `{phase}`", probe.name);
+            match self.bench.ask_residue(&source, phase, probe, &values, within)? {
+                Residue::Silent { .. } => {}
+                Residue::Left { lines, n_lines } => {
+                    return Ok(ResidueResult::Left(
+                        Failure::failed(format!("{what} found {n_lines} lines of what is left"))
+                            .because(self.bench.masked(&lines.join("\n"))),
+                    ));
+                }
+                Residue::Failed(failure) => {
+                    return Ok(ResidueResult::Unprovable(
+                        Failure::failed(format!("{what} could not be asked"))
+                            .because(self.bench.masked(&failure.to_string())),
+                    ));
+                }
+            }
+        }
+        Ok(ResidueResult::Clean)
+    }
+
+    /// Gives a step up: its state moves to its versions, its addresses are kept.
+    pub(crate) fn forget_step(&self, step: &StepId, _: Forgetting) -> Result<Option<Detail>, Failure> {
+        let forgotten = self.addresses(step).unwrap_or_else(|failure| {
+            vec![format!("unknown: {}", failure.what)]
+        });
+        self.bench.server.backend().retire(&step.key()).map_err(|error| stopped(&error))?;
+        Ok(Some(Detail { forgotten, ..Detail::default() }))
+    }
+
+    /// The addresses in a step's state.
+    pub(crate) fn addresses(&self, step: &StepId) -> Result<Vec<String>, Failure> {
+        let Some(found) = self.bench.server.backend().read_state(&step.key()).map_err(|error| stopped(&error))? else {
+            return Ok(Vec::new());
+        };
+        let facts = tofu::StateFacts::read(&found.bytes).map_err(|error| stopped(&error))?;
+        if !facts.is_encrypted {
+            return Ok(facts.addresses);
+        }
+        let sources = self.teardown_sources(step)?;
+        let Some((source, recorded)) = sources.first() else { return Ok(Vec::new()) };
+        let (_, def) = source.step(step)?;
+        let StepKind::Tofu(tofu) = &def.kind else { return Ok(Vec::new()) };
+        let session = self.bench.session(Wanted {
+            step,
+            source,
+            def,
+            tofu,
+            slot: Slot::Tree,
+            variables: std::collections::BTreeMap::new(),
+            recorded_lock: match recorded {
+                Some((_, applied)) => self.bench.recorded_lock(applied)?,
+                None => None,
+            },
+            state_providers: std::collections::BTreeSet::new(),
+            state: Some(GrantOptions { read_only: true, ..GrantOptions::default() }),
+        })?;
+        Ok(self.bench.facts(step, &session)?.addresses)
+    }
+}
+
+/// Why a teardown from one bundle came to nothing.
+enum Teardown {
+    /// An older bundle may do.
+    OtherBundle(Failure),
+    /// It failed.
+    Failed(Failure, Option<Box<Detail>>),
+}
+
+impl From<Failure> for Teardown {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure, None)
+    }
+}

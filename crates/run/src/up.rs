@@ -1,0 +1,252 @@
+//! `up`: definitions, lock, `init` and `validate`, preflight, then the walk.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use phase_engine::{
+    CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, RunState, admission,
+};
+use record::{CallCommand, Record};
+
+use crate::api::{Machine, Site, UpOptions};
+use crate::error::{CallError, unusable};
+use crate::open::{Held, Opened};
+use crate::operator::Watch;
+use crate::session::Ended;
+use crate::standing::Standing;
+use crate::stop::StopRequests;
+use crate::ui::{Notice, Ui};
+use crate::world::TargetWorld;
+
+/// Rebuilds a target, or goes on with its unfinished run.
+pub fn up(
+    machine: &Machine,
+    site: &Site,
+    options: &UpOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Ended {
+    match held_up(machine, site, options, stop, ui) {
+        Ok(ended) => ended,
+        Err(error) => Ended::failed(None, error),
+    }
+}
+
+fn held_up(
+    machine: &Machine,
+    site: &Site,
+    options: &UpOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
+    let opened = Opened::open(machine, site, stop, ui)?;
+    let opened = opened.without_faults()?;
+    let through = match &options.through {
+        None => None,
+        Some(phase) => Some(through(&opened, phase)?),
+    };
+    let held = opened.hold("up", options.first_build.as_deref())?;
+    let ended = walk(&held, options, through);
+    held.release();
+    Ok(match ended {
+        Ok(ended) => ended,
+        Err((record, error)) => Ended::failed(record.map(|record| *record), error),
+    })
+}
+
+fn through(opened: &Opened<'_>, phase: &str) -> Result<PhaseId, CallError> {
+    let phases = opened.today().map(|today| {
+        today.platform.phases.iter().map(|phase| phase.id.clone()).collect::<Vec<_>>()
+    });
+    let phases = phases.unwrap_or_default();
+    phases.iter().find(|id| id.as_str() == phase).cloned().ok_or_else(|| {
+        let names = phases.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+        Failure::new(ExitCode::Unusable, format!("`--through {phase}` names no phase of this platform"))
+            .hint(format!("its phases are {names}"))
+            .into()
+    })
+}
+
+type Walked = Result<Ended, (Option<Box<Record>>, CallError)>;
+
+fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walked {
+    let (kind, command, call) = if options.resume {
+        (CallKind::Resume, Command::Resume, CallCommand::Resume)
+    } else {
+        (CallKind::New, Command::Up, CallCommand::Up)
+    };
+    let fail = |record: Option<Record>| {
+        move |failure: Failure| (record.map(Box::new), CallError::from(failure))
+    };
+    let mut inner = held.ledger(call).map_err(fail(None))?;
+    held.settle_leftovers(&mut inner).map_err(fail(inner.record().cloned()))?;
+    let record = inner.record().cloned();
+    let history = inner.history();
+    let standing = Standing(inner.view());
+    let world = held.world(standing, options.jobs).map_err(fail(record.clone()))?;
+    let states = !held.bench.stated().map_err(fail(record.clone()))?.is_empty();
+    let target = &held.bench.target.name;
+    let mode = admission(command, RunState::of(&history, states));
+    if let Err(refusal) = mode {
+        // An unfinished run: the verdicts are told all the same.
+        if command == Command::Up && !history.standing.is_empty() {
+            let report = world.look_at_standing(None).map_err(fail(record.clone()))?;
+            world.tell_report(&report);
+        }
+        let mut failure = refusal.failure(target);
+        if let Some(error) = record.as_ref().and_then(|record| record.error.as_ref()) {
+            failure = failure.because(format!("its last call ended with: {}", error.what));
+        }
+        return Err(fail(record)(failure));
+    }
+    no_suspects(record.as_ref(), target.as_str()).map_err(fail(record.clone()))?;
+    world.prepare_all().map_err(fail(record.clone()))?;
+    let history = match mode {
+        Ok(Mode::Resume) => history,
+        _ => {
+            preflight_of_new_run(&world, &history, states).map_err(fail(record.clone()))?;
+            History::of_new_run(history.standing)
+        }
+    };
+    let sequence = world.today().and_then(|today| {
+        today.platform.sequence().map_err(|error| unusable(&error))
+    });
+    let sequence = sequence.map_err(fail(record.clone()))?;
+    let interactive = !options.no_pause && held.bench.ui.interactive();
+    let walk_options = Options {
+        through,
+        pause: options.pause,
+        interactive,
+        jobs: NonZeroUsize::new(world.jobs).unwrap_or(NonZeroUsize::MIN),
+        prune: Vec::new(),
+    };
+    let resumed = kind == CallKind::Resume;
+    let id = record.as_ref().filter(|_| resumed).map_or(&held.run, |record| &record.run);
+    held.bench.ui.tell(&Notice::Run { id: id.to_string(), resumed });
+    let mut watch = Watch {
+        bench: &held.bench,
+        today: held.today.as_ref().ok().cloned(),
+        view: inner.view(),
+    };
+    let mut ledger = held.with_first(inner);
+    let ended = phase_engine::up(
+        kind,
+        &sequence,
+        history,
+        &walk_options,
+        &world,
+        &mut ledger,
+        &mut watch,
+    );
+    if !ended.pending.is_empty() {
+        let steps = ended.pending.iter().map(|step| format!("`{step}`")).collect::<Vec<_>>().join(", ");
+        held.bench.ui.tell(&Notice::Warning {
+            message: format!("the definitions of {steps} have changed since they were applied"),
+            hint: Some(format!("once this run is finished, `rebuild up --target {target}` applies them")),
+        });
+    }
+    let record = ledger.record().cloned();
+    if ended.tear_down {
+        drop(world);
+        return crate::down::tear_down_now(held).map_err(|error| (record.map(Box::new), error));
+    }
+    Ok(concluded(record, ended, target.as_str()))
+}
+
+/// What the engine's end means to the caller.
+pub(crate) fn concluded(record: Option<Record>, ended: phase_engine::Ended, target: &str) -> Ended {
+    let error = match (ended.ledger_error, ended.failures.into_iter().next()) {
+        (Some(error), _) => Some(
+            Failure::of(ExitCode::Failed, &error).hint(format!(
+                "the store could not be written, so nothing more was begun; then `rebuild up --target {target} --resume` or `rebuild down --target {target}`"
+            )),
+        ),
+        (None, Some(PhaseFailure { phase, step, failure })) => Some(placed(failure, phase, step, target)),
+        (None, None) if ended.exit == ExitCode::Interrupted => Some(
+            Failure::new(ExitCode::Interrupted, "interrupted")
+                .hint(format!("`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down")),
+        ),
+        (None, None) => None,
+    };
+    Ended { record, exit: ended.exit, error: error.map(CallError::from) }
+}
+
+/// A failure with its place in front and a way on behind.
+fn placed(
+    mut failure: Failure,
+    phase: Option<PhaseId>,
+    step: Option<phase_engine::StepId>,
+    target: &str,
+) -> Failure {
+    let place = match (&phase, &step) {
+        (_, Some(step)) => format!("step `{step}`"),
+        (Some(phase), None) => format!("phase `{phase}`"),
+        (None, None) => String::new(),
+    };
+    if !place.is_empty() && !failure.what.contains(&place) {
+        failure.what = format!("{place}: {}", failure.what);
+    }
+    if failure.hint.is_none() {
+        failure.hint = Some(format!(
+            "`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down"
+        ));
+    }
+    failure
+}
+
+/// Preflight before a new run changes anything.
+pub(crate) fn preflight_of_new_run(
+    world: &TargetWorld<'_, '_>,
+    history: &History,
+    states: bool,
+) -> Result<(), Failure> {
+    let report = if history.standing.is_empty() && !states {
+        world.look_for_residue()?
+    } else {
+        world.look_at_standing(None)?
+    };
+    world.tell_report(&report);
+    if report.passes() {
+        return Ok(());
+    }
+    let target = &world.bench.target.name;
+    Err(stopped_by(&report, target.as_str()))
+}
+
+/// Why preflight stopped a call.
+pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
+    let mut failure = Failure::new(ExitCode::Stopped, format!("preflight stopped `up` on target `{target}`"));
+    for phase in report.phases.iter().filter(|phase| !phase.verdict.is_clean()) {
+        let n = phase.findings.len();
+        failure = failure.because(format!(
+            "phase `{}` is `{}`: {n} {}",
+            phase.id,
+            phase.verdict,
+            if n == 1 { "finding" } else { "findings" }
+        ));
+    }
+    for note in &report.notes {
+        failure = failure.because(note.text.clone());
+    }
+    failure.hint(format!(
+        "`rebuild preflight --target {target}` lists them; nothing was changed. Bring the target back to what was applied, or tear it down with `rebuild down --target {target}`"
+    ))
+}
+
+/// What may exist in no state stops `up` until it is settled.
+fn no_suspects(record: Option<&Record>, target: &str) -> Result<(), Failure> {
+    let suspects = record.map(|record| record.suspects.as_slice()).unwrap_or_default();
+    if suspects.is_empty() {
+        return Ok(());
+    }
+    let mut failure = Failure::new(ExitCode::Stopped, "objects may exist that are in no state");
+    for suspect in suspects {
+        failure = failure.because(match &suspect.address {
+            Some(address) => format!("`{}` of step `{}`, since {}", address.as_str(), suspect.step, suspect.since),
+            None => format!("step `{}`, since {}", suspect.step, suspect.since),
+        });
+    }
+    Err(failure.hint(format!(
+        "look for them by hand; `rebuild down --target {target}` tears down what is known and asks the residue probes for the rest"
+    )))
+}

@@ -1,0 +1,232 @@
+//! The target's world: what the engine's walks do to it, through OpenTofu and the platform's programs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use phase_engine::{
+    ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult, StepId,
+    StepResult, TeardownResult, World,
+};
+use platform::{PhaseDef, StepDef, StepKind};
+use record::{Detail, StandingEntry};
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::library::Source;
+use crate::look::KeptPlan;
+use crate::prepare_step::Prepared;
+use crate::standing::Standing;
+use crate::ui::{Doing, Notice};
+
+/// What a call drives.
+pub(crate) struct TargetWorld<'b, 'm> {
+    /// What every step works with.
+    pub(crate) bench: &'b Bench<'m>,
+    /// Today's definitions; none where `rebuild.toml` has faults and only `down` can go on.
+    pub(crate) today: Option<Arc<Source>>,
+    /// What stands.
+    pub(crate) standing: Standing,
+    /// For each phase, the definitions that it was last applied from and the target's values of then, as they
+    /// were when the call began: a teardown proves with these after the last step is gone.
+    pub(crate) phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)>,
+    /// Plans that preflight made of steps as they were applied.
+    pub(crate) plans: Mutex<BTreeMap<StepId, KeptPlan>>,
+    /// Whether this call has changed anything, so that a plan from before says nothing of what comes after.
+    pub(crate) changed: AtomicBool,
+    /// Steps of this call whose plan of now shows that nothing was to do.
+    pub(crate) proven: Mutex<std::collections::BTreeSet<StepId>>,
+    /// How many steps are looked at at once.
+    pub(crate) jobs: usize,
+}
+
+impl TargetWorld<'_, '_> {
+    /// Today's definitions.
+    pub(crate) fn today(&self) -> Result<&Arc<Source>, Failure> {
+        self.today
+            .as_ref()
+            .ok_or_else(|| Failure::new(ExitCode::Unusable, "today's definitions can't be read"))
+    }
+
+    /// Tells that something is done to a step, does it, and tells how it ended.
+    fn told<T>(
+        &self,
+        step: &StepId,
+        doing: Doing,
+        act: impl FnOnce() -> T,
+        judged: impl FnOnce(&T) -> (bool, String),
+    ) -> T {
+        let ui = &self.bench.ui;
+        ui.tell(&Notice::Step { step: step.to_string(), doing });
+        let started = Instant::now();
+        let result = act();
+        let (ok, summary) = judged(&result);
+        ui.tell(&Notice::StepEnded {
+            step: step.to_string(),
+            doing,
+            ok,
+            summary,
+            seconds: started.elapsed().as_secs_f64(),
+        });
+        result
+    }
+
+    /// The definitions of a phase, its values, and what they say of it.
+    fn phase_source(&self, phase: &PhaseId, basis: Basis) -> Result<(Arc<Source>, BTreeMap<String, Value>), Failure> {
+        let entry = self.standing.of_phase(phase).into_iter().next_back();
+        let applied = match (&entry, basis) {
+            (Some(entry), Basis::JustApplied) => Some(&entry.applied),
+            (Some(entry), Basis::Standing) => entry.as_applied(),
+            (None, _) => None,
+        };
+        match applied {
+            Some(applied) => Ok((self.bench.library.get(&applied.bundle)?, applied.target.clone())),
+            None => Ok((Arc::clone(self.today()?), self.bench.target.values.clone())),
+        }
+    }
+
+    pub(crate) fn kept_plan(&self, step: &StepId) -> Option<KeptPlan> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).remove(step)
+    }
+
+    pub(crate) fn set_proven(&self, step: &StepId) {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(step.clone());
+    }
+
+    fn is_proven(&self, step: &StepId) -> bool {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(step)
+    }
+
+    /// The definitions to tear a step down with, the one last attempted first; today's where nothing is recorded.
+    pub(crate) fn teardown_sources(
+        &self,
+        step: &StepId,
+    ) -> Result<Vec<(Arc<Source>, Option<(StandingEntry, record::Applied)>)>, Failure> {
+        let Some(entry) = self.standing.get(step) else {
+            let today = self.today()?;
+            today.step(step).map_err(|_| {
+                Failure::failed(format!("nothing says what step `{step}` is: neither the record nor today's definitions"))
+                    .hint("bring back the definitions that made it, then run `rebuild down` again")
+            })?;
+            return Ok(vec![(Arc::clone(today), None)]);
+        };
+        entry
+            .teardown_order()
+            .map(|applied| Ok((self.bench.library.get(&applied.bundle)?, Some((entry.clone(), applied.clone())))))
+            .collect()
+    }
+}
+
+/// The result of an act, as the operator hears of it.
+fn judged<D>(result: &StepResult<D>) -> (bool, String) {
+    match &result.end {
+        Ok(()) => (true, String::new()),
+        Err(failure) => (false, failure.what.clone()),
+    }
+}
+
+impl World for TargetWorld<'_, '_> {
+    type Plan = Prepared;
+    type Detail = Detail;
+
+    fn definition(&self, step: &StepId) -> Result<String, Failure> {
+        Ok(self.resolved(step)?.definition)
+    }
+
+    fn prepare(&self, step: &StepId, how: ApplyHow) -> Preparation<Prepared, Detail> {
+        match self.prepare_step(step, how) {
+            Ok(ready) => ready,
+            Err(failure) => Preparation::NotReady(failure),
+        }
+    }
+
+    fn apply(&self, step: &StepId, plan: Prepared, notes: &dyn Notes<Detail>) -> StepResult<Detail> {
+        let act = || self.apply_step(step, plan, notes);
+        self.told(step, Doing::Apply, act, |(result, summary): &(StepResult<Detail>, String)| match &result.end {
+            Ok(()) => (true, summary.clone()),
+            Err(failure) => (false, failure.what.clone()),
+        })
+        .0
+    }
+
+    fn verify(&self, step: &StepId, basis: Basis, notes: &dyn Notes<Detail>) -> StepResult<Detail> {
+        if basis == Basis::JustApplied && self.is_proven(step) && !self.changed.load(Ordering::SeqCst) {
+            // The plan that showed that nothing was to do is the proof, as long as nothing changed since.
+            return StepResult::well(None);
+        }
+        self.told(step, Doing::Verify, || self.verify_step(step, basis, notes), judged)
+    }
+
+    fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure> {
+        let (source, values) = self.phase_source(phase, basis)?;
+        let Some(def) = source.platform.phase(phase) else { return Ok(()) };
+        for check in &def.checks {
+            self.bench.need_outputs(check.kind.exprs(), &self.standing)?;
+            let asked = self.bench.ask(&source, def, check, &values, basis == Basis::JustApplied);
+            self.bench.ui.tell(&Notice::Check {
+                phase: phase.to_string(),
+                check: check.name.clone(),
+                failure: asked.as_ref().err().map(|failure| failure.what.clone()),
+            });
+            asked?;
+        }
+        Ok(())
+    }
+
+    fn preflight(&self, not_reached: &[PhaseId]) -> Result<(), Failure> {
+        let report = self.look_at_standing(Some(not_reached))?;
+        self.tell_report(&report);
+        if report.passes() {
+            return Ok(());
+        }
+        Err(Failure::new(ExitCode::Stopped, "preflight stopped it: phases that stand from earlier runs are not as applied"))
+    }
+
+    fn store_made(&self, _: &PhaseId) -> Result<(), Failure> {
+        Ok(()) // A local store is there from the start; nothing moves.
+    }
+
+    fn store_going(&self, _: &PhaseId) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn teardown(&self, step: &StepId, notes: &dyn Notes<Detail>) -> TeardownResult<Detail> {
+        self.told(
+            step,
+            Doing::Teardown,
+            || self.teardown_step(step, notes),
+            |result| match result {
+                TeardownResult::Gone { .. } => (true, "gone".to_owned()),
+                TeardownResult::Empty => (true, "nothing there".to_owned()),
+                TeardownResult::Failed { failure, .. } => (false, failure.what.clone()),
+            },
+        )
+    }
+
+    fn residue(&self, phase: &PhaseId, deferred: &[StepId]) -> ResidueResult {
+        match self.residue_of(phase, deferred) {
+            Ok(result) => result,
+            Err(failure) => ResidueResult::Left(failure),
+        }
+    }
+
+    fn forget(&self, step: &StepId, why: Forgetting) -> Result<Option<Detail>, Failure> {
+        self.forget_step(step, why)
+    }
+
+    fn holding(&self) -> Result<Vec<StepId>, Failure> {
+        // A key under `state/` always means that something stands.
+        self.bench.stated()
+    }
+}
+
+/// A step of today's definitions.
+pub(crate) fn step_of<'s>(source: &'s Source, step: &StepId) -> Result<(&'s PhaseDef, &'s StepDef), Failure> {
+    source.step(step)
+}
+
+/// Whether a step is one that has a state.
+pub(crate) fn has_state(def: &StepDef) -> bool {
+    matches!(def.kind, StepKind::Tofu(_))
+}
