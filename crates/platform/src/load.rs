@@ -109,7 +109,9 @@ pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
 pub fn platform_name(text: &str) -> Option<String> {
     let document: toml_edit::DocumentMut = text.parse().ok()?;
     let name = document.get("platform")?.get("name")?.as_str()?;
-    phase_engine::TargetName::new(name).ok().map(|name| name.to_string())
+    phase_engine::TargetName::new(name)
+        .ok()
+        .map(|name| name.to_string())
 }
 
 /// Returns the names of the targets that a platform has files for.

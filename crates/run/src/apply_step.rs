@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use phase_engine::{ExitCode, Failure, Notes, ResourceAddress, StepId, StepResult};
+use phase_engine::{ExitCode, Notes, ResourceAddress, StepId, StepResult};
 use platform::StepKind;
 use record::{Detail, Input, PlannedChange};
 use tofu::events::{ApplyStage, Event, OutputEvent};
@@ -56,9 +56,13 @@ impl TargetWorld<'_, '_> {
                 drop(session);
                 self.set_proven(step);
                 match self.bench.mark(step) {
-                    Ok(state) => {
-                        (StepResult::well(Some(Detail { state, ..Detail::default() })), "nothing to do".to_owned())
-                    }
+                    Ok(state) => (
+                        StepResult::well(Some(Detail {
+                            state,
+                            ..Detail::default()
+                        })),
+                        "nothing to do".to_owned(),
+                    ),
                     Err(failure) => (StepResult::failed(failure, None), String::new()),
                 }
             }
@@ -80,11 +84,13 @@ impl TargetWorld<'_, '_> {
         let applied = self.noting(session, notes, || session.apply(what));
         match applied {
             Ok(Applied { outcome, .. }) => {
-                let summary = outcome.apply_summary.map(|counts| counts.to_string()).unwrap_or_default();
+                let summary = outcome.apply_summary.map(counted).unwrap_or_default();
                 let detail = self.detail_of(step, &outcome, true);
                 let state = match self.bench.mark(step) {
                     Ok(state) => state,
-                    Err(failure) => return (StepResult::failed(failure, Some(detail)), String::new()),
+                    Err(failure) => {
+                        return (StepResult::failed(failure, Some(detail)), String::new());
+                    }
                 };
                 (StepResult::well(Some(Detail { state, ..detail })), summary)
             }
@@ -120,7 +126,10 @@ impl TargetWorld<'_, '_> {
                     planned.push(next);
                 }
                 // Where it can't be stored the engine knows, and begins nothing more.
-                let _ = notes.note(Detail { planned, ..Detail::default() });
+                let _ = notes.note(Detail {
+                    planned,
+                    ..Detail::default()
+                });
             }
             match acting.join() {
                 Ok(result) => result,
@@ -137,14 +146,27 @@ impl TargetWorld<'_, '_> {
             *of_type.entry(resource_type(&touched.address)).or_default() += 1;
         }
         if !ended_well {
-            return Detail { made, ..Detail::default() };
+            return Detail {
+                made,
+                ..Detail::default()
+            };
         }
         let outputs: BTreeMap<String, Output> = outcome
             .outputs
             .iter()
             .map(|(name, output): (&String, &OutputEvent)| {
-                let value = if output.sensitive { None } else { output.value.clone() };
-                (name.clone(), Output { value, sensitive: output.sensitive })
+                let value = if output.sensitive {
+                    None
+                } else {
+                    output.value.clone()
+                };
+                (
+                    name.clone(),
+                    Output {
+                        value,
+                        sensitive: output.sensitive,
+                    },
+                )
             })
             .collect();
         let plain = outputs
@@ -152,13 +174,25 @@ impl TargetWorld<'_, '_> {
             .filter_map(|(name, output)| Some((name.clone(), Input::plain(output.value.clone()?))))
             .collect();
         self.bench.outputs.put(step, outputs);
-        Detail { made, outputs: Some(plain), ..Detail::default() }
+        Detail {
+            made,
+            outputs: Some(plain),
+            ..Detail::default()
+        }
     }
 
-    fn failed_apply(&self, step: &StepId, session: &Session, error: &RunError) -> StepResult<Detail> {
+    fn failed_apply(
+        &self,
+        step: &StepId,
+        session: &Session,
+        error: &RunError,
+    ) -> StepResult<Detail> {
         let mut failure = tofu_failure(error, ExitCode::Failed);
         for refusal in self.bench.server.take_refusals(&step.key()) {
-            failure = failure.because(format!("the state backend refused a {}: {}", refusal.method, refusal.why));
+            failure = failure.because(format!(
+                "the state backend refused a {}: {}",
+                refusal.method, refusal.why
+            ));
         }
         let mut detail = self.detail_of(step, &error.outcome, false);
         match self.bench.mark(step) {
@@ -170,7 +204,11 @@ impl TargetWorld<'_, '_> {
             let names: Vec<String> = detail
                 .suspects
                 .iter()
-                .map(|(address, _)| address.as_ref().map_or_else(|| step.to_string(), |a| format!("`{}`", a.as_str())))
+                .map(|(address, _)| {
+                    address
+                        .as_ref()
+                        .map_or_else(|| step.to_string(), |a| format!("`{}`", a.as_str()))
+                })
                 .collect();
             failure = failure.because(format!(
                 "these may exist and be in no state: {}",
@@ -226,7 +264,9 @@ fn resource_type(address: &str) -> String {
             }
             *c == '.' && depth == 0
         });
-        let Some((end, _)) = end else { return rest.to_owned() };
+        let Some((end, _)) = end else {
+            return rest.to_owned();
+        };
         rest = &after[end + 1..];
     }
     let rest = rest.strip_prefix("data.").unwrap_or(rest);
@@ -242,7 +282,11 @@ pub(crate) struct Hearer {
 
 impl Hearer {
     pub(crate) fn new(step: String, ui: std::sync::Arc<dyn Ui>) -> Self {
-        Self { step, ui, planned: Mutex::new(None) }
+        Self {
+            step,
+            ui,
+            planned: Mutex::new(None),
+        }
     }
 
     /// From now on planned creations and replacements go to `sender`; nowhere without one.
@@ -254,7 +298,9 @@ impl Hearer {
 impl Observer for Hearer {
     fn event(&self, command: &str, line: &EventLine) {
         match &line.event {
-            Event::PlannedChange(change) if matches!(change.action.as_str(), "create" | "replace") => {
+            Event::PlannedChange(change)
+                if matches!(change.action.as_str(), "create" | "replace") =>
+            {
                 if let Some(sender) = &*self.planned.lock().unwrap_or_else(PoisonError::into_inner)
                     && let Some(planned) = planned_change(change)
                 {
@@ -272,7 +318,7 @@ impl Observer for Hearer {
                     address: hook.resource.addr.clone(),
                     action: hook.action.as_str().to_owned(),
                     stage,
-                    seconds: hook.elapsed_seconds.unwrap_or_default() as u64,
+                    seconds: hook.elapsed_seconds.max(0.0) as u64,
                 });
             }
             _ => {}
@@ -288,9 +334,24 @@ impl Observer for Hearer {
     }
 }
 
-/// One line of an apply's failure.
-pub(crate) fn line_of(failure: &Failure) -> String {
-    failure.causes.first().map_or_else(|| failure.what.clone(), |cause| format!("{}: {cause}", failure.what))
+/// An apply's counts in one line; what is zero is left out.
+fn counted(counts: tofu::events::ChangeSummary) -> String {
+    let parts: Vec<String> = [
+        (counts.add, "created"),
+        (counts.change, "changed"),
+        (counts.import, "imported"),
+        (counts.remove, "destroyed"),
+        (counts.forget, "forgotten"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, word)| format!("{n} {word}"))
+    .collect();
+    if parts.is_empty() {
+        "nothing to do".to_owned()
+    } else {
+        parts.join(", ")
+    }
 }
 
 #[cfg(test)]

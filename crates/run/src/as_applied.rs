@@ -31,13 +31,26 @@ impl Bench<'_> {
         let mut outputs: BTreeMap<String, Output> = entry
             .outputs
             .iter()
-            .map(|(name, value)| (name.to_owned(), Output { value: Some(value.clone()), sensitive: false }))
+            .map(|(name, value)| {
+                (
+                    name.to_owned(),
+                    Output {
+                        value: Some(value.clone()),
+                        sensitive: false,
+                    },
+                )
+            })
             .collect();
-        let Some(applied) = entry.as_applied() else { return Ok(()) };
+        let Some(applied) = entry.as_applied() else {
+            return Ok(());
+        };
         let source = self.library.get(&applied.bundle)?;
         if let StepKind::Tofu(tofu) = &source.step(&entry.step)?.1.kind {
             for name in tofu.module.outputs.keys() {
-                outputs.entry(name.clone()).or_insert(Output { value: None, sensitive: true });
+                outputs.entry(name.clone()).or_insert(Output {
+                    value: None,
+                    sensitive: true,
+                });
             }
         }
         self.outputs.put(&entry.step, outputs);
@@ -51,8 +64,13 @@ impl Bench<'_> {
         standing: &Standing,
     ) -> Result<(), Failure> {
         for located in exprs.into_iter().flat_map(Expr::references) {
-            let Reference::Output { step, output, .. } = &located.reference else { continue };
-            let known = self.outputs.get(step, output).is_some_and(|output| output.value.is_some());
+            let Reference::Output { step, output, .. } = &located.reference else {
+                continue;
+            };
+            let known = self
+                .outputs
+                .get(step, output)
+                .is_some_and(|output| output.value.is_some());
             if !known {
                 self.read_outputs(step, standing)?;
             }
@@ -62,7 +80,9 @@ impl Bench<'_> {
 
     fn read_outputs(&self, step: &StepId, standing: &Standing) -> Result<(), Failure> {
         let Some(entry) = standing.get(step) else {
-            return Err(Failure::failed(format!("an output of step `{step}` is needed, and nothing stands of it")));
+            return Err(Failure::failed(format!(
+                "an output of step `{step}` is needed, and nothing stands of it"
+            )));
         };
         let source = self.library.get(&entry.applied.bundle)?;
         let (_, def) = source.step(step)?;
@@ -70,14 +90,23 @@ impl Bench<'_> {
             return Err(Failure::failed(format!("step `{step}` has no outputs")));
         };
         let applied = self.applied_session(&entry, &entry.applied, &source, def, tofu, standing)?;
-        let outputs = applied.session.output_json().map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        let outputs = applied
+            .session
+            .output_json()
+            .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
         let outputs = outputs
             .into_iter()
             .map(|(name, output)| {
                 if output.sensitive {
                     self.mask_value(&format!("{step}.{name}"), &output.value);
                 }
-                (name, Output { value: Some(output.value), sensitive: output.sensitive })
+                (
+                    name,
+                    Output {
+                        value: Some(output.value),
+                        sensitive: output.sensitive,
+                    },
+                )
             })
             .collect();
         self.outputs.put(step, outputs);
@@ -89,7 +118,9 @@ impl Bench<'_> {
         match value {
             Value::String(text) => self.masker.add_text(name, text),
             Value::Array(items) => items.iter().for_each(|item| self.mask_value(name, item)),
-            Value::Object(members) => members.values().for_each(|item| self.mask_value(name, item)),
+            Value::Object(members) => members
+                .values()
+                .for_each(|item| self.mask_value(name, item)),
             Value::Number(number) => self.masker.add_text(name, &number.to_string()),
             Value::Bool(_) | Value::Null => {}
         }
@@ -114,13 +145,20 @@ impl Bench<'_> {
                 variables.insert(name.to_owned(), value.clone());
                 continue;
             }
-            let expr = tofu.vars.get(name).cloned().unwrap_or_else(|| Expr::target(name));
+            let expr = tofu
+                .vars
+                .get(name)
+                .cloned()
+                .unwrap_or_else(|| Expr::target(name));
             self.need_outputs([&expr], standing)?;
             let scope = self.scope(&applied.target);
             let resolved = resolve::value(step, &format!("variable `{name}`"), &expr, &scope)?;
             self.mask_value(&format!("{step}.{name}"), &resolved.value);
             variables.insert(name.to_owned(), resolved.value.clone());
-            let sensitive = Resolved { sensitive: true, ..resolved };
+            let sensitive = Resolved {
+                sensitive: true,
+                ..resolved
+            };
             let now = resolve::values(&BTreeMap::from([(name.to_owned(), sensitive)]), &self.key)?;
             if now.get(name) != Some(recorded) {
                 changed.insert(name.to_owned());
@@ -143,8 +181,12 @@ impl Bench<'_> {
 
     /// The lock file that an apply was made with, where one was recorded.
     pub(crate) fn recorded_lock(&self, applied: &Applied) -> Result<Option<Vec<u8>>, Failure> {
-        let Some(extras) = &applied.init_extras else { return Ok(None) };
+        let Some(extras) = &applied.init_extras else {
+            return Ok(None);
+        };
         let bundle = self.library.extras(extras)?;
-        Ok(bundle.file(tofu::LOCK_FILE_NAME).map(|file| file.bytes.clone()))
+        Ok(bundle
+            .file(tofu::LOCK_FILE_NAME)
+            .map(|file| file.bytes.clone()))
     }
 }

@@ -71,7 +71,11 @@ pub(crate) struct Bench<'m> {
 impl Bench<'_> {
     /// The scope of today: the target's values, its secrets, outputs as they are now.
     pub(crate) fn scope<'a>(&'a self, values: &'a BTreeMap<String, Value>) -> CallScope<'a> {
-        CallScope { values, secrets: &self.secrets, outputs: &self.outputs }
+        CallScope {
+            values,
+            secrets: &self.secrets,
+            outputs: &self.outputs,
+        }
     }
 
     /// The environment of a step or probe: the base, the target's `[env]`, then its own.
@@ -81,7 +85,13 @@ impl Bench<'_> {
         own: &BTreeMap<String, EnvValue>,
         scope: &CallScope<'_>,
     ) -> Result<Environment, Failure> {
-        resolve::env(what, &self.env, &[&self.target.env, own], &self.machine.env, scope)
+        resolve::env(
+            what,
+            &self.env,
+            &[&self.target.env, own],
+            &self.machine.env,
+            scope,
+        )
     }
 
     /// The control of one command, which has `timeout` at most.
@@ -104,7 +114,11 @@ impl Bench<'_> {
 
     /// Who hears the events of a step's commands.
     pub(crate) fn hearer_of(&self, key: &str) -> Option<Arc<Hearer>> {
-        self.hearers.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.hearers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
     }
 
     /// The masked log of one act on a step.
@@ -124,7 +138,12 @@ impl Control for StepControl {
         match self.stop.level() {
             StopLevel::Kill => Wanted::Kill,
             StopLevel::Interrupt => Wanted::Interrupt,
-            _ if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => Wanted::Interrupt,
+            _ if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline) =>
+            {
+                Wanted::Interrupt
+            }
             _ => Wanted::Run,
         }
     }

@@ -73,16 +73,23 @@ pub fn down_dry_run(
 fn dry_run(held: &Held<'_>) -> Result<DryRun, Failure> {
     let inner = held.ledger(CallCommand::Down)?;
     let standing = Standing(inner.view());
-    let world = held.world(standing, 1)?;
+    let world = held.world(standing, held.run.clone(), 1)?;
     let plan = teardown(held, &inner.history(), &world, BTreeSet::new())?;
     let steps = plan
         .order()
         .into_iter()
         .map(|step| {
-            Ok(DryStep { step: step.id.to_string(), addresses: world.addresses(&step.id)? })
+            Ok(DryStep {
+                step: step.id.to_string(),
+                addresses: world.addresses(&step.id)?,
+            })
         })
         .collect::<Result<_, Failure>>()?;
-    Ok(DryRun { schema: 1, target: held.bench.target.name.to_string(), steps })
+    Ok(DryRun {
+        schema: 1,
+        target: held.bench.target.name.to_string(),
+        steps,
+    })
 }
 
 fn held_down(
@@ -93,7 +100,11 @@ fn held_down(
     ui: &Arc<dyn Ui>,
 ) -> Result<Ended, CallError> {
     let name = target_name(site)?;
-    if let Some(confirmed) = options.confirm.as_ref().filter(|confirmed| **confirmed != name.as_str()) {
+    if let Some(confirmed) = options
+        .confirm
+        .as_ref()
+        .filter(|confirmed| **confirmed != name.as_str())
+    {
         return Err(Failure::new(
             ExitCode::Unusable,
             format!("`--confirm {confirmed}` is not the target `{name}`"),
@@ -114,8 +125,17 @@ fn held_down(
             Failure::of(ExitCode::Unusable, &error).hint("`--forget` takes `PHASE.STEP`")
         })?]),
     };
-    if !forget.is_empty() && options.reason.as_deref().is_none_or(|reason| reason.trim().is_empty()) {
-        return Err(Failure::new(ExitCode::Unusable, "`--forget` needs `--reason TEXT`, which is recorded").into());
+    if !forget.is_empty()
+        && options
+            .reason
+            .as_deref()
+            .is_none_or(|reason| reason.trim().is_empty())
+    {
+        return Err(Failure::new(
+            ExitCode::Unusable,
+            "`--forget` needs `--reason TEXT`, which is recorded",
+        )
+        .into());
     }
     confirmed(&opened, options)?;
     let held = opened.hold("down", None)?;
@@ -137,8 +157,13 @@ fn confirmed(opened: &Opened<'_>, options: &DownOptions) -> Result<(), Failure> 
     if opened.ui.interactive() && opened.ui.confirm_by_name(name.as_str(), "tear down") {
         return Ok(());
     }
-    Err(Failure::new(ExitCode::Declined, format!("target `{name}` is protected, and nobody named it"))
-        .hint(format!("`rebuild down --confirm {name}`; nothing was touched")))
+    Err(Failure::new(
+        ExitCode::Declined,
+        format!("target `{name}` is protected, and nobody named it"),
+    )
+    .hint(format!(
+        "`rebuild down --confirm {name}`; nothing was touched"
+    )))
 }
 
 /// Tears down after a failure or at a checkpoint, under the lock that `up` holds.
@@ -146,12 +171,16 @@ pub(crate) fn tear_down_now(held: &Held<'_>) -> Result<Ended, CallError> {
     walk(held, BTreeSet::new(), None)
 }
 
-fn walk(held: &Held<'_>, forget: BTreeSet<StepId>, reason: Option<&str>) -> Result<Ended, CallError> {
+fn walk(
+    held: &Held<'_>,
+    forget: BTreeSet<StepId>,
+    reason: Option<&str>,
+) -> Result<Ended, CallError> {
     let mut inner = held.ledger(CallCommand::Down)?;
     held.settle_leftovers(&mut inner)?;
     let history = inner.history();
     let standing = Standing(inner.view());
-    let world = held.world(standing, 1)?;
+    let world = held.world(standing, held.run.clone(), 1)?;
     let plan = teardown(held, &history, &world, forget.clone())?;
     let states = !held.bench.stated()?.is_empty();
     if let Ok(Mode::NothingLeft) = admission(Command::Down, RunState::of(&history, states)) {
@@ -163,7 +192,11 @@ fn walk(held: &Held<'_>, forget: BTreeSet<StepId>, reason: Option<&str>) -> Resu
     }
     for step in &forget {
         if !plan.order().iter().any(|known| known.id == *step) {
-            return Err(Failure::new(ExitCode::Unusable, format!("`--forget {step}`: nothing stands of that step")).into());
+            return Err(Failure::new(
+                ExitCode::Unusable,
+                format!("`--forget {step}`: nothing stands of that step"),
+            )
+            .into());
         }
     }
     if !forget.is_empty() && inner.record().is_some() {
@@ -211,8 +244,13 @@ fn teardown(
         .filter(|step| !history.standing.contains(step))
         .collect();
     unknown.sort_by_key(|step| std::cmp::Reverse(place(step)));
-    plan.unknown =
-        unknown.into_iter().map(|id| TeardownStep { id, contained_in: None }).collect();
+    plan.unknown = unknown
+        .into_iter()
+        .map(|id| TeardownStep {
+            id,
+            contained_in: None,
+        })
+        .collect();
     plan.last = last_phase(held, history);
     plan.forget = forget;
     Ok(plan)

@@ -139,10 +139,18 @@ impl Library {
     fn read(&self, digest: &str) -> Result<Source, Failure> {
         let bundle = self.unpack(digest)?;
         let platform = platform::load_platform(&bundle).map_err(|faults| {
-            Failure::new(ExitCode::Stopped, format!("bundle `{}` can't be understood", short(digest)))
-                .because(faults.render_plain())
+            Failure::new(
+                ExitCode::Stopped,
+                format!("bundle `{}` can't be understood", short(digest)),
+            )
+            .because(faults.render_plain())
         })?;
-        Ok(Source { bundle, platform, commit: None, dirty: false })
+        Ok(Source {
+            bundle,
+            platform,
+            commit: None,
+            dirty: false,
+        })
     }
 
     fn unpack(&self, digest: &str) -> Result<Bundle, Failure> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use phase_engine::{Failure, StepId};
 use platform::{ExecStep, StepDef, StepKind, TofuStep};
-use preflight::{Looked, PlanFacts, Recorded, StateFacts, StateObservation, StepObservation, explained_outputs};
+use preflight::{
+    Looked, PlanFacts, Recorded, StateFacts, StateObservation, StepObservation, explained_outputs,
+};
 use record::{Applied, StandingEntry};
 use tofu::{PlanDocument, PlanMode, PlanOptions, Planned, Session};
 
@@ -35,14 +37,22 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    fn of(step: &StepId, state: Option<StateObservation>, looked: Looked, def: Option<&StepDef>) -> Self {
+    fn of(
+        step: &StepId,
+        state: Option<StateObservation>,
+        looked: Looked,
+        def: Option<&StepDef>,
+    ) -> Self {
         let observation = StepObservation {
             step: step.clone(),
             state,
             looked,
             ignore: def.map(ignored).unwrap_or_default(),
         };
-        Self { observation, plan: None }
+        Self {
+            observation,
+            plan: None,
+        }
     }
 
     fn undecided(step: &StepId, failure: &Failure, def: Option<&StepDef>) -> Self {
@@ -68,7 +78,12 @@ fn ignored(def: &StepDef) -> Vec<preflight::IgnoreDrift> {
 
 impl Bench<'_> {
     /// Looks at a standing step as it was last applied.
-    pub(crate) fn look(&self, entry: &StandingEntry, applied: &Applied, standing: &Standing) -> Sight {
+    pub(crate) fn look(
+        &self,
+        entry: &StandingEntry,
+        applied: &Applied,
+        standing: &Standing,
+    ) -> Sight {
         let step = &entry.step;
         let source = match self.library.get(&applied.bundle) {
             Ok(source) => source,
@@ -105,10 +120,11 @@ impl Bench<'_> {
             let why = "its state is not the one that was recorded".to_owned();
             return Sight::of(step, Some(state.clone()), Looked::NotRun { why }, Some(def));
         }
-        let applied_session = match self.applied_session(entry, applied, source, def, tofu, standing) {
-            Ok(session) => session,
-            Err(failure) => return Sight::undecided(step, &failure, Some(def)),
-        };
+        let applied_session =
+            match self.applied_session(entry, applied, source, def, tofu, standing) {
+                Ok(session) => session,
+                Err(failure) => return Sight::undecided(step, &failure, Some(def)),
+            };
         let session = applied_session.session;
         let plan = match session.plan(PlanMode::Normal, &PlanOptions::default()) {
             Ok(plan) => plan,
@@ -124,20 +140,35 @@ impl Bench<'_> {
         };
         let mut facts = PlanFacts::of_outcome(&plan.outcome, document.as_ref());
         if let Some(document) = &document {
-            facts.explained_outputs =
-                explained_outputs(&document.configuration, &applied_session.changed, &std::collections::BTreeMap::new());
+            facts.explained_outputs = explained_outputs(
+                &document.configuration,
+                &applied_session.changed,
+                &std::collections::BTreeMap::new(),
+            );
         }
-        let mut sight = Sight::of(step, state, Looked::Planned(Box::new(facts.clone())), Some(def));
-        sight.plan = Some(KeptPlan { session, plan, document, facts });
+        let mut sight = Sight::of(
+            step,
+            state,
+            Looked::Planned(Box::new(facts.clone())),
+            Some(def),
+        );
+        sight.plan = Some(KeptPlan {
+            session,
+            plan,
+            document,
+            facts,
+        });
         sight
     }
 
     /// Compares a step's state with the recorded one; nothing is compared where none was ever recorded.
     fn compare_state(&self, entry: &StandingEntry) -> Result<Option<StateObservation>, Failure> {
         let found = match self.mark(&entry.step) {
-            Ok(Some(mark)) => {
-                StateFacts::Present { lineage: mark.lineage, serial: mark.serial, digest: mark.digest }
-            }
+            Ok(Some(mark)) => StateFacts::Present {
+                lineage: mark.lineage,
+                serial: mark.serial,
+                digest: mark.digest,
+            },
             Ok(None) => StateFacts::Absent,
             Err(failure) => StateFacts::Unreadable {
                 message: std::iter::once(failure.what)
@@ -165,12 +196,22 @@ impl Bench<'_> {
         exec: &ExecStep,
     ) -> Sight {
         let step = &entry.step;
-        let looked = match self.run_exec(step, source, def, exec, &exec.verify, "verify", &applied.target) {
+        let looked = match self.run_exec(
+            step,
+            source,
+            def,
+            exec,
+            &exec.verify,
+            "verify",
+            &applied.target,
+        ) {
             Ok(()) => Looked::Verified,
             Err(failure) if failure.is_interrupt() => Looked::NotRun { why: failure.what },
             Err(failure) => {
-                let message =
-                    std::iter::once(failure.what).chain(failure.causes).collect::<Vec<_>>().join(": ");
+                let message = std::iter::once(failure.what)
+                    .chain(failure.causes)
+                    .collect::<Vec<_>>()
+                    .join(": ");
                 Looked::VerifyFailed { message }
             }
         };
@@ -199,18 +240,27 @@ impl Bench<'_> {
             tofu::Slot::Tree,
             bundle.digest(),
             &[],
-            bundle.files().iter().map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
+            bundle
+                .files()
+                .iter()
+                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
         )
         .map_err(|error| failed(&error))?;
         let scope = self.scope(values);
         let argv = resolve::argv(&what, argv, &scope)?;
         let stdin = match &exec.stdin {
-            Some(expr) => Some(resolve::value(step, "`stdin`", expr, &scope)?.into_text().into_bytes()),
+            Some(expr) => Some(
+                resolve::value(step, "`stdin`", expr, &scope)?
+                    .into_text()
+                    .into_bytes(),
+            ),
             None => None,
         };
         let log = self.log(step, act);
         let changes = (act != "verify").then(|| {
-            let n = self.n_files.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let n = self
+                .n_files
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             (self.memory.path().join(format!("exec-{n}")), dir.marker())
         });
         let call = ExecCall {
@@ -222,7 +272,12 @@ impl Bench<'_> {
             log: &log,
             timeout: def.timeout,
         };
-        let ran = exec_step::run(&call, self.machine.spawner.as_ref(), &self.masker, &self.stop);
+        let ran = exec_step::run(
+            &call,
+            self.machine.spawner.as_ref(),
+            &self.masker,
+            &self.stop,
+        );
         if let Some((output, _)) = &changes
             && !matches!(ran, Err(ExecError::Read { .. } | ExecError::Kill { .. }))
         {
@@ -236,7 +291,9 @@ impl Bench<'_> {
             } else {
                 phase_engine::ExitCode::Failed
             };
-            let mut failure = Failure::new(exit, format!("{what} failed")).because(error.to_string()).log(log.clone());
+            let mut failure = Failure::new(exit, format!("{what} failed"))
+                .because(error.to_string())
+                .log(log.clone());
             let mut source = std::error::Error::source(&error);
             while let Some(error) = source {
                 failure = failure.because(self.masked(&error.to_string()));
@@ -253,7 +310,11 @@ impl Bench<'_> {
 /// Whether a found state is the recorded one, byte for byte.
 fn is_as_recorded(state: &StateObservation) -> bool {
     match &state.found {
-        StateFacts::Present { lineage, serial, digest } => {
+        StateFacts::Present {
+            lineage,
+            serial,
+            digest,
+        } => {
             *lineage == state.recorded.lineage
                 && *serial == state.recorded.serial
                 && *digest == state.recorded.digest

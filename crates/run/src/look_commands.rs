@@ -5,9 +5,9 @@ use std::sync::Arc;
 use phase_engine::{ExitCode, Failure, RunId, RunStatus};
 use preflight::Report;
 use process::Identity;
-use record::{CallCommand, LockShown, Listed, Record, RecordStore, StatusDocument};
-use store::lock::{self, Holder, LockNotice};
+use record::{CallCommand, Listed, LockShown, Record, RecordStore, StatusDocument};
 use store::Store;
+use store::lock::{self, Holder, LockNotice};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped};
@@ -47,11 +47,21 @@ pub fn preflight(
         looked.map_err(CallError::from)
     });
     match looked {
-        Ok((report, None)) => Preflighted { report: Some(report), error: None, exit: ExitCode::Done },
-        Ok((report, Some(failure))) => {
-            Preflighted { report: Some(report), exit: failure.exit, error: Some(failure.into()) }
-        }
-        Err(error) => Preflighted { report: None, exit: error.exit(), error: Some(error) },
+        Ok((report, None)) => Preflighted {
+            report: Some(report),
+            error: None,
+            exit: ExitCode::Done,
+        },
+        Ok((report, Some(failure))) => Preflighted {
+            report: Some(report),
+            exit: failure.exit,
+            error: Some(failure.into()),
+        },
+        Err(error) => Preflighted {
+            report: None,
+            exit: error.exit(),
+            error: Some(error),
+        },
     }
 }
 
@@ -59,7 +69,7 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
     let mut inner = held.ledger(CallCommand::Up)?;
     held.settle_leftovers(&mut inner)?;
     let history = inner.history();
-    let world = held.world(Standing(inner.view()), jobs)?;
+    let world = held.world(Standing(inner.view()), held.run.clone(), jobs)?;
     let target = held.bench.target.name.as_str();
     let mut report = if history.standing.is_empty() && held.bench.stated()?.is_empty() {
         world.look_for_residue()?
@@ -69,7 +79,9 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
     if let Some(today) = held.today.as_ref().ok() {
         let sequence = today.platform.sequence().map_err(|error| stopped(&error))?;
         for step in phase_engine::removed(&history.standing, &sequence) {
-            report.stop(format!("step `{step}` stands, and today's definitions do not hold it any more"));
+            report.stop(format!(
+                "step `{step}` stands, and today's definitions do not hold it any more"
+            ));
         }
     }
     let record = inner.record();
@@ -99,11 +111,17 @@ fn unfinished(record: &Record) -> String {
             (None, None) => format!(": {}", error.what),
         })
         .unwrap_or_default();
-    format!("run `{}` is unfinished, it is `{}`{place}", record.run, record.status)
+    format!(
+        "run `{}` is unfinished, it is `{}`{place}",
+        record.run, record.status
+    )
 }
 
 /// The store of a site, without a lock: for commands that only read records.
-fn store_of(machine: &Machine, site: &Site) -> Result<(Arc<dyn Store>, phase_engine::TargetName), CallError> {
+fn store_of(
+    machine: &Machine,
+    site: &Site,
+) -> Result<(Arc<dyn Store>, phase_engine::TargetName), CallError> {
     let (root, target, platform, _) = definitions(machine, site)?;
     let name = match platform {
         Ok(platform) => platform.name,
@@ -120,10 +138,13 @@ fn store_of(machine: &Machine, site: &Site) -> Result<(Arc<dyn Store>, phase_eng
 pub fn status(machine: &Machine, site: &Site) -> Result<StatusDocument, CallError> {
     let (store, target) = store_of(machine, site)?;
     let records = RecordStore::new(Arc::clone(&store));
-    let record = records.current().map_err(|error| stopped(&error))?.map(|loaded| loaded.value);
+    let record = records
+        .current()
+        .map_err(|error| stopped(&error))?
+        .map(|loaded| loaded.value);
     let last_known_good = records.last_known_good().map_err(|error| stopped(&error))?;
     let held = lock::inspect(store.as_ref()).map_err(|error| stopped(&error))?;
-    let lock = held.and_then(|body| body.holder).map(|holder| LockShown {
+    let lock = held.map(|body| body.holder).map(|holder| LockShown {
         user: holder.user,
         host: holder.host,
         run: holder.run,
@@ -139,7 +160,9 @@ pub fn status(machine: &Machine, site: &Site) -> Result<StatusDocument, CallErro
 /// The definitions or the store can't be read.
 pub fn runs_list(machine: &Machine, site: &Site) -> Result<Vec<Listed>, CallError> {
     let (store, _) = store_of(machine, site)?;
-    Ok(RecordStore::new(store).list().map_err(|error| stopped(&error))?)
+    Ok(RecordStore::new(store)
+        .list()
+        .map_err(|error| stopped(&error))?)
 }
 
 /// Shows one run of a target.
@@ -149,11 +172,16 @@ pub fn runs_list(machine: &Machine, site: &Site) -> Result<Vec<Listed>, CallErro
 pub fn runs_show(machine: &Machine, site: &Site, run: &str) -> Result<Record, CallError> {
     let (store, target) = store_of(machine, site)?;
     let run = RunId::new(run).map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
-    let found = RecordStore::new(store).record(&run).map_err(|error| stopped(&error))?;
+    let found = RecordStore::new(store)
+        .record(&run)
+        .map_err(|error| stopped(&error))?;
     Ok(found
         .ok_or_else(|| {
-            Failure::new(ExitCode::Unusable, format!("target `{target}` has no run `{run}`"))
-                .hint(format!("`rebuild runs list --target {target}` names them"))
+            Failure::new(
+                ExitCode::Unusable,
+                format!("target `{target}` has no run `{run}`"),
+            )
+            .hint(format!("`rebuild runs list --target {target}` names them"))
         })?
         .value)
 }
@@ -183,11 +211,16 @@ pub fn unlock(machine: &Machine, site: &Site, ui: &Arc<dyn Ui>) -> Result<Unlock
         command: "unlock".to_owned(),
         since: (machine.now)().to_string(),
     };
-    let mut notify = |notice: LockNotice| ui.tell(&Notice::Waiting { what: crate::open::waiting_for(&notice) });
-    let removed = lock::unlock(store, me, machine.lease, &mut notify).map_err(|error| match &error {
-        lock::LockError::Beating { .. } => Failure::of(ExitCode::Locked, &error),
-        _ => locked(&error, &target),
-    })?;
+    let mut notify = |notice: LockNotice| {
+        ui.tell(&Notice::Waiting {
+            what: crate::open::waiting_for(&notice),
+        })
+    };
+    let removed =
+        lock::unlock(store, me, machine.lease, &mut notify).map_err(|error| match &error {
+            lock::LockError::Beating { .. } => Failure::of(ExitCode::Locked, &error),
+            _ => locked(&error, &target),
+        })?;
     ui.tell(&Notice::Warning {
         message: "the store is fenced from that holder; what it or its children still do elsewhere, in a cloud, is not".to_owned(),
         hint: None,

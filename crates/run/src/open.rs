@@ -51,7 +51,11 @@ pub(crate) struct Opened<'m> {
 }
 
 /// What `[store]` names, on this machine.
-pub(crate) fn open_store(target: &Target, paths: &TargetPaths, machine: &Machine) -> Arc<dyn Store> {
+pub(crate) fn open_store(
+    target: &Target,
+    paths: &TargetPaths,
+    machine: &Machine,
+) -> Arc<dyn Store> {
     let StoreDef::Local { dir } = &target.store;
     let root = match dir {
         None => paths.store(),
@@ -70,7 +74,10 @@ pub(crate) fn target_name(site: &Site) -> Result<TargetName, Failure> {
 
 /// The platform's directory: the one that was named, or the nearest from here upward.
 pub(crate) fn platform_dir(machine: &Machine, site: &Site) -> Result<PathBuf, Failure> {
-    let start = site.platform.as_ref().map_or_else(|| machine.cwd.clone(), |dir| machine.cwd.join(dir));
+    let start = site
+        .platform
+        .as_ref()
+        .map_or_else(|| machine.cwd.clone(), |dir| machine.cwd.join(dir));
     platform::find_root(&start).map_err(|error| unusable(&error))
 }
 
@@ -78,7 +85,15 @@ pub(crate) fn platform_dir(machine: &Machine, site: &Site) -> Result<PathBuf, Fa
 pub(crate) fn definitions(
     machine: &Machine,
     site: &Site,
-) -> Result<(PathBuf, Target, Result<Platform, Faults>, Vec<platform::Fault>), CallError> {
+) -> Result<
+    (
+        PathBuf,
+        Target,
+        Result<Platform, Faults>,
+        Vec<platform::Fault>,
+    ),
+    CallError,
+> {
     let name = target_name(site)?;
     let root = platform_dir(machine, site)?;
     let files = DirFiles::open(&root).map_err(|error| unusable(&error))?;
@@ -130,12 +145,14 @@ impl<'m> Opened<'m> {
             // What a teardown from stored bundles needs is not known yet: all of them.
             Err(_) => target.secrets.keys().cloned().collect(),
         };
-        let secrets = SecretBook::fetch(&used, &target, machine, &masker).map_err(|error| unusable(&error))?;
+        let secrets = SecretBook::fetch(&used, &target, machine, &masker)
+            .map_err(|error| unusable(&error))?;
         let passphrase = match &target.encryption {
             None => None,
             Some(encryption) => {
-                let passphrase = secret_book::fetch_one(&encryption.passphrase, "passphrase", &target, machine)
-                    .map_err(|error| unusable(&error))?;
+                let passphrase =
+                    secret_book::fetch_one(&encryption.passphrase, "passphrase", &target, machine)
+                        .map_err(|error| unusable(&error))?;
                 masker.add("passphrase", &passphrase);
                 Some(passphrase)
             }
@@ -147,18 +164,28 @@ impl<'m> Opened<'m> {
         let tool = tools.get("tofu");
         let program = Program::find(
             tool.and_then(|tool| tool.command.as_deref()),
-            machine.env.get(OsStr::new("PATH")).map(std::ffi::OsString::as_os_str),
+            machine
+                .env
+                .get(OsStr::new("PATH"))
+                .map(std::ffi::OsString::as_os_str),
             tool.and_then(|tool| tool.version.as_ref()),
             Some(&machine.state_home.join("tools.json")),
             machine.spawner.as_ref(),
         )
-        .map_err(|error| unusable(&error).hint("install OpenTofu 1.12, or name it in `[tools] tofu = { command = […] }`"))?;
+        .map_err(|error| {
+            unusable(&error)
+                .hint("install OpenTofu 1.12, or name it in `[tools] tofu = { command = […] }`")
+        })?;
         if let Some(wanted) = tool.and_then(|tool| tool.sha256.as_ref())
             && !wanted.eq_ignore_ascii_case(&program.digest)
         {
             return Err(Failure::new(
                 ExitCode::Unusable,
-                format!("`{}` is not the tofu that `[tools]` names: its SHA-256 is `{}`", program.path.display(), program.digest),
+                format!(
+                    "`{}` is not the tofu that `[tools]` names: its SHA-256 is `{}`",
+                    program.path.display(),
+                    program.digest
+                ),
             )
             .into());
         }
@@ -167,7 +194,9 @@ impl<'m> Opened<'m> {
             path: program.path.display().to_string(),
             version: program.version.to_string(),
         });
-        let cli_config = tool.and_then(|tool| tool.cli_config.as_ref()).map(|file| root.join(file));
+        let cli_config = tool
+            .and_then(|tool| tool.cli_config.as_ref())
+            .map(|file| root.join(file));
         let paths = TargetPaths::new(&machine.state_home, &platform_name, &target.name);
         let store = open_store(&target, &paths, machine);
         Ok(Self {
@@ -190,7 +219,10 @@ impl<'m> Opened<'m> {
     /// For commands that go by today's definitions: these must have no faults.
     pub(crate) fn without_faults(self) -> Result<Self, CallError> {
         match self.today {
-            Ok(today) => Ok(Self { today: Ok(today), ..self }),
+            Ok(today) => Ok(Self {
+                today: Ok(today),
+                ..self
+            }),
             Err(faults) => Err(CallError::from(faults)),
         }
     }
@@ -201,7 +233,12 @@ impl<'m> Opened<'m> {
     }
 }
 
-fn pack(machine: &Machine, root: &std::path::Path, platform: Platform, ui: &Arc<dyn Ui>) -> Result<Source, Failure> {
+fn pack(
+    machine: &Machine,
+    root: &std::path::Path,
+    platform: Platform,
+    ui: &Arc<dyn Ui>,
+) -> Result<Source, Failure> {
     let git = Git::find(machine.spawner.as_ref(), &machine.env);
     let bundle = Bundle::pack(root, &git).map_err(|error| unusable(&error))?;
     let state = git.state(root).map_err(|error| unusable(&error))?;
@@ -209,8 +246,17 @@ fn pack(machine: &Machine, root: &std::path::Path, platform: Platform, ui: &Arc<
         Some(state) => (Some(state.commit), state.dirty),
         None => (None, false),
     };
-    ui.tell(&Notice::Bundle { digest: bundle.digest().to_owned(), commit: commit.clone(), dirty });
-    Ok(Source { bundle, platform, commit, dirty })
+    ui.tell(&Notice::Bundle {
+        digest: bundle.digest().to_owned(),
+        commit: commit.clone(),
+        dirty,
+    });
+    Ok(Source {
+        bundle,
+        platform,
+        commit,
+        dirty,
+    })
 }
 
 /// The platform's name of a `rebuild.toml` with faults elsewhere: `down` needs nothing else of it.
@@ -250,16 +296,24 @@ impl<'m> Opened<'m> {
     ///
     /// # Errors
     /// The target is locked by someone else, the store can't be read or is another target's, the key is wrong.
-    pub(crate) fn hold(self, command: &str, first_build: Option<&str>) -> Result<Held<'m>, CallError> {
+    pub(crate) fn hold(
+        self,
+        command: &str,
+        first_build: Option<&str>,
+    ) -> Result<Held<'m>, CallError> {
         let machine = self.machine;
         let me = ProcessIdentity::of_self().map_err(|error| unusable(&error))?;
-        let run = RunId::new(ulid::Ulid::new().to_string()).map_err(|error| unusable(&error))?;
+        let run =
+            RunId::new(ulid::Ulid::generate().to_string()).map_err(|error| unusable(&error))?;
         let key_file = self.key_file()?;
         let (keys, key_file) = match key_file {
             Some(file) => (None, file),
             None => {
                 let file = self.new_key_file()?;
-                (Some(file.to_json().map_err(|error| unusable(&error))?), file)
+                (
+                    Some(file.to_json().map_err(|error| unusable(&error))?),
+                    file,
+                )
             }
         };
         let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
@@ -276,7 +330,11 @@ impl<'m> Opened<'m> {
             since: (machine.now)().to_string(),
         };
         let ui = Arc::clone(&self.ui);
-        let mut notify = |notice: LockNotice| ui.tell(&Notice::Waiting { what: waiting_for(&notice) });
+        let mut notify = |notice: LockNotice| {
+            ui.tell(&Notice::Waiting {
+                what: waiting_for(&notice),
+            })
+        };
         let lock = TargetLock::acquire(Arc::clone(&self.store), holder, machine.lease, &mut notify)
             .map_err(|error| locked(&error, &self.target.name))?;
         match self.build_held(command, first_build, lock, key, keys, me, run) {
@@ -329,9 +387,13 @@ impl<'m> Opened<'m> {
             return Err((Failure::new(ExitCode::Stopped, why).into(), lock));
         }
         let first = match (&found, keys) {
-            (Some(found), keys) => First { keys, target: None, id: found.id.clone() },
+            (Some(found), keys) => First {
+                keys,
+                target: None,
+                id: found.id.clone(),
+            },
             (None, keys) => {
-                let id = ulid::Ulid::new().to_string();
+                let id = ulid::Ulid::generate().to_string();
                 let target = TargetJson {
                     schema: record::SCHEMA,
                     platform: self.platform_name.clone(),
@@ -339,10 +401,17 @@ impl<'m> Opened<'m> {
                     id: id.clone(),
                     moved_to: None,
                 };
-                First { keys, target: Some(target), id }
+                First {
+                    keys,
+                    target: Some(target),
+                    id,
+                }
             }
         };
-        let workshop = attempt!(Workshop::open(&self.paths.work(), self.cli_config.as_deref()));
+        let workshop = attempt!(Workshop::open(
+            &self.paths.work(),
+            self.cli_config.as_deref()
+        ));
         let memory = attempt!(MemoryDir::create("call"));
         let encryption = match &self.target.encryption {
             None => None,
@@ -367,7 +436,9 @@ impl<'m> Opened<'m> {
         if let Ok(today) = &self.today {
             library.add(Arc::clone(today));
         }
-        self.ui.tell(&Notice::Locked { fence: lock.fence() });
+        self.ui.tell(&Notice::Locked {
+            fence: lock.fence(),
+        });
         let env = environment::base(&machine.env, &workshop.home(), &workshop.tmp());
         let logs = self.paths.logs().join(run.as_str());
         let bench = Bench {
@@ -407,15 +478,23 @@ impl<'m> Opened<'m> {
 
     /// Reads `keys.json`; `None` before the first build.
     fn key_file(&self) -> Result<Option<KeyFile>, Failure> {
-        let Some(found) = self.store.get(&layout::keys_json()).map_err(|error| stopped(&error))? else {
+        let Some(found) = self
+            .store
+            .get(&layout::keys_json())
+            .map_err(|error| stopped(&error))?
+        else {
             return Ok(None);
         };
-        KeyFile::from_json(&found.bytes).map(Some).map_err(|error| unusable(&error))
+        KeyFile::from_json(&found.bytes)
+            .map(Some)
+            .map_err(|error| unusable(&error))
     }
 
     fn new_key_file(&self) -> Result<KeyFile, Failure> {
         match &self.passphrase {
-            Some(passphrase) => KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| file),
+            Some(passphrase) => {
+                KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| file)
+            }
             None => KeyFile::without_passphrase(Stretching::DEFAULT),
         }
         .map_err(|error| unusable(&error))
@@ -429,9 +508,10 @@ impl<'m> Opened<'m> {
         memory: &MemoryDir,
     ) -> Result<Secret, secrets::MemoryError> {
         let source = match (mode, key.state_key(), &self.passphrase) {
-            (EncryptionMode::Pbkdf2, _, Some(passphrase)) => {
-                KeySource::Pbkdf2 { passphrase: passphrase.clone(), iterations: None }
-            }
+            (EncryptionMode::Pbkdf2, _, Some(passphrase)) => KeySource::Pbkdf2 {
+                passphrase: passphrase.clone(),
+                iterations: None,
+            },
             (_, Some(state_key), _) => {
                 let file = memory.write("state-key", state_key.as_slice())?;
                 KeySource::External {
@@ -443,7 +523,9 @@ impl<'m> Opened<'m> {
                 }
             }
             // A target with a passphrase always has a state key.
-            (_, None, _) => KeySource::External { program: Vec::new() },
+            (_, None, _) => KeySource::External {
+                program: Vec::new(),
+            },
         };
         Ok(encryption::environment(&source, &Fallback::None))
     }
@@ -451,13 +533,22 @@ impl<'m> Opened<'m> {
 
 pub(crate) fn waiting_for(notice: &LockNotice) -> String {
     let whose = |holder: &Option<Holder>| {
-        holder.as_ref().map_or_else(|| "an unreadable lock".to_owned(), |holder| format!("the lock of {holder}"))
+        holder.as_ref().map_or_else(
+            || "an unreadable lock".to_owned(),
+            |holder| format!("the lock of {holder}"),
+        )
     };
     match notice {
         LockNotice::Waiting { holder, lease } => {
-            format!("{} s, in which {} may show life", lease.as_secs(), whose(holder))
+            format!(
+                "{} s, in which {} may show life",
+                lease.as_secs(),
+                whose(holder)
+            )
         }
-        LockNotice::TakingOver { holder } => format!("{} to be taken over: its holder is dead", whose(holder)),
+        LockNotice::TakingOver { holder } => {
+            format!("{} to be taken over: its holder is dead", whose(holder))
+        }
     }
 }
 
@@ -474,7 +565,11 @@ pub(crate) fn locked(error: &LockError, target: &TargetName) -> Failure {
 /// The tools of a call, as the record keeps them.
 pub(crate) fn tools(bench: &Bench<'_>) -> Vec<ToolRecord> {
     vec![
-        ToolRecord { name: "rebuild".to_owned(), version: bench.machine.version.clone(), sha256: None },
+        ToolRecord {
+            name: "rebuild".to_owned(),
+            version: bench.machine.version.clone(),
+            sha256: None,
+        },
         ToolRecord {
             name: "tofu".to_owned(),
             version: bench.program.version.to_string(),

@@ -20,7 +20,9 @@ pub(crate) struct Watch<'b, 'm> {
 impl Watch<'_, '_> {
     fn checkpoint_of(&self, summary: &PhaseSummary) -> Checkpoint {
         let record = self.view.get();
-        let phase = record.as_ref().and_then(|record| record.phase(&summary.phase));
+        let phase = record
+            .as_ref()
+            .and_then(|record| record.phase(&summary.phase));
         let now = Time::from((self.bench.machine.now)());
         let title = self
             .today
@@ -34,7 +36,9 @@ impl Watch<'_, '_> {
                     .made
                     .iter()
                     .flat_map(|(action, types)| {
-                        types.iter().map(move |(kind, n)| format!("{action} {n} {kind}"))
+                        types
+                            .iter()
+                            .map(move |(kind, n)| format!("{action} {n} {kind}"))
                     })
                     .collect()
             })
@@ -44,7 +48,9 @@ impl Watch<'_, '_> {
             title,
             made,
             phase_seconds: phase.map_or(0.0, |phase| phase.apply_seconds + phase.verify_seconds),
-            run_seconds: record.as_ref().map_or(0.0, |record| now.seconds_since(record.first_start)),
+            run_seconds: record
+                .as_ref()
+                .map_or(0.0, |record| now.seconds_since(record.first_start)),
             budget_left_seconds: record.as_ref().and_then(|record| record.budget_left(now)),
             next: summary.next.as_ref().map(ToString::to_string),
         }
@@ -61,7 +67,9 @@ impl Operator for Watch<'_, '_> {
     }
 
     fn summary(&mut self, summary: &PhaseSummary) {
-        self.bench.ui.tell(&Notice::Verified { summary: self.checkpoint_of(summary) });
+        self.bench.ui.tell(&Notice::Verified {
+            summary: self.checkpoint_of(summary),
+        });
     }
 
     fn checkpoint(&mut self, summary: &PhaseSummary) -> Answer {
@@ -74,7 +82,11 @@ impl Operator for Watch<'_, '_> {
 
     fn failed(&mut self, _: &[PhaseFailure]) -> AfterFailure {
         let target = &self.bench.target;
-        if self.bench.ui.tear_down_after_failure(target.name.as_str(), target.protected) {
+        if self
+            .bench
+            .ui
+            .tear_down_after_failure(target.name.as_str(), target.protected)
+        {
             AfterFailure::TearDown
         } else {
             AfterFailure::Leave

@@ -36,21 +36,35 @@ impl Bench<'_> {
         let scope = self.scope(values);
         let what = format!("check `{}` of phase `{}`", check.name, phase.id);
         let probe = self.probe(source, &phase.id, &what, check, &scope)?;
-        let within = if just_applied { check.within } else { check.within.min(STANDING_WITHIN) };
+        let within = if just_applied {
+            check.within
+        } else {
+            check.within.min(STANDING_WITHIN)
+        };
         let stop = || self.stop.level() >= StopLevel::Gentle;
-        checks::await_ok(&probe, within, check.every, &stop, self.machine.spawner.as_ref()).map(|_| ()).map_err(
-            |failed| {
-                let exit = if stop() { ExitCode::Interrupted } else { ExitCode::Failed };
-                let mut failure =
-                    Failure::new(exit, format!("{what} {}", failed)).because(self.masked(&failed.last.to_string()));
-                let mut cause = std::error::Error::source(&failed.last);
-                while let Some(error) = cause {
-                    failure = failure.because(self.masked(&error.to_string()));
-                    cause = error.source();
-                }
-                failure
-            },
+        checks::await_ok(
+            &probe,
+            within,
+            check.every,
+            &stop,
+            self.machine.spawner.as_ref(),
         )
+        .map(|_| ())
+        .map_err(|failed| {
+            let exit = if stop() {
+                ExitCode::Interrupted
+            } else {
+                ExitCode::Failed
+            };
+            let mut failure = Failure::new(exit, format!("{what} {}", failed))
+                .because(self.masked(&failed.last.to_string()));
+            let mut cause = std::error::Error::source(&failed.last);
+            while let Some(error) = cause {
+                failure = failure.because(self.masked(&error.to_string()));
+                cause = error.source();
+            }
+            failure
+        })
     }
 
     /// Asks one residue probe whether anything is left of a phase.
@@ -68,7 +82,13 @@ impl Bench<'_> {
         let env = self.env_of(&what, &probe.env, &scope)?;
         let call = self.program(source, phase, &what, &argv, env)?;
         let stop = || self.stop.level() >= StopLevel::Gentle;
-        Ok(checks::residue(&call, within, RESIDUE_EVERY, &stop, self.machine.spawner.as_ref()))
+        Ok(checks::residue(
+            &call,
+            within,
+            RESIDUE_EVERY,
+            &stop,
+            self.machine.spawner.as_ref(),
+        ))
     }
 
     /// Hides secrets in a text that goes to a person, a log or a record.
@@ -87,13 +107,20 @@ impl Bench<'_> {
         let text = |expr: &Expr| {
             expr.resolve(scope)
                 .map(platform::Resolved::into_text)
-                .map_err(|error| Failure::failed(format!("{what} has no value to ask for")).because(error.to_string()))
+                .map_err(|error| {
+                    Failure::failed(format!("{what} has no value to ask for"))
+                        .because(error.to_string())
+                })
         };
         let bad = |error: &dyn std::fmt::Display| {
             Failure::failed(format!("{what} can't be asked")).because(error.to_string())
         };
         Ok(match &check.kind {
-            CheckKind::Http { url, status, body_contains } => {
+            CheckKind::Http {
+                url,
+                status,
+                body_contains,
+            } => {
                 let mut probe = HttpProbe::get(text(url)?);
                 probe.status = vec![*status];
                 probe.body_contains = body_contains.as_ref().map(&text).transpose()?;
@@ -101,8 +128,15 @@ impl Bench<'_> {
                 probe.proxies = self.proxies();
                 Probe::Http(probe)
             }
-            CheckKind::Tcp { address } => Probe::Tcp(TcpProbe { address: text(address)? }),
-            CheckKind::Dns { name, record, expect, server } => Probe::Dns(DnsProbe {
+            CheckKind::Tcp { address } => Probe::Tcp(TcpProbe {
+                address: text(address)?,
+            }),
+            CheckKind::Dns {
+                name,
+                record,
+                expect,
+                server,
+            } => Probe::Dns(DnsProbe {
                 name: text(name)?,
                 kind: record.parse().map_err(|error| bad(&error))?,
                 expect: expect.iter().map(&text).collect::<Result<_, _>>()?,
@@ -128,19 +162,28 @@ impl Bench<'_> {
         argv: &[String],
         env: crate::environment::Environment,
     ) -> Result<Invocation, Failure> {
-        let failed = |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
+        let failed =
+            |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
         let Some((program, args)) = argv.split_first() else {
             return Err(Failure::failed(format!("{what} names no program")));
         };
-        let key: StepKey = format!("{phase}/_probes").parse().map_err(|error| failed(&error))?;
+        let key: StepKey = format!("{phase}/_probes")
+            .parse()
+            .map_err(|error| failed(&error))?;
         let dir = self.workshop.step(&key);
         let bundle = &source.bundle;
-        let _alone = self.placing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _alone = self
+            .placing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         dir.place(
             Slot::Tree,
             bundle.digest(),
             &[],
-            bundle.files().iter().map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
+            bundle
+                .files()
+                .iter()
+                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
         )
         .map_err(|error| failed(&error))?;
         let mut call = Invocation::new(program, dir.tree(Slot::Tree)).args(args);
@@ -160,7 +203,12 @@ impl Bench<'_> {
             http: find("HTTP_PROXY", "http_proxy"),
             https: find("HTTPS_PROXY", "https_proxy"),
             no_proxy: find("NO_PROXY", "no_proxy")
-                .map(|list| list.split(',').map(|host| host.trim().to_owned()).filter(|host| !host.is_empty()).collect())
+                .map(|list| {
+                    list.split(',')
+                        .map(|host| host.trim().to_owned())
+                        .filter(|host| !host.is_empty())
+                        .collect()
+                })
                 .unwrap_or_default(),
         }
     }
@@ -170,7 +218,10 @@ impl Bench<'_> {
 fn name_server(text: &str) -> Result<std::net::SocketAddr, std::net::AddrParseError> {
     match text.parse() {
         Ok(address) => Ok(address),
-        Err(_) => text.trim_matches(['[', ']']).parse().map(|address| std::net::SocketAddr::new(address, 53)),
+        Err(_) => text
+            .trim_matches(['[', ']'])
+            .parse()
+            .map(|address| std::net::SocketAddr::new(address, 53)),
     }
 }
 

@@ -37,14 +37,25 @@ impl TargetWorld<'_, '_> {
         let work = || {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some((def, tofu)) = steps.get(index) else { return };
+                let Some((def, tofu)) = steps.get(index) else {
+                    return;
+                };
                 if self.bench.stop.level() >= StopLevel::Gentle {
-                    let stopped = Failure::new(ExitCode::Interrupted, "interrupted before anything was applied");
-                    failures.lock().unwrap_or_else(PoisonError::into_inner).push((index, stopped));
+                    let stopped = Failure::new(
+                        ExitCode::Interrupted,
+                        "interrupted before anything was applied",
+                    );
+                    failures
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, stopped));
                     return;
                 }
                 if let Err(failure) = self.prepare_one(&today, def, tofu) {
-                    failures.lock().unwrap_or_else(PoisonError::into_inner).push((index, failure));
+                    failures
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, failure));
                 }
             }
         };
@@ -54,10 +65,14 @@ impl TargetWorld<'_, '_> {
             }
             work();
         });
-        let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = failures
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         failures.sort_by_key(|(index, _)| *index);
         let mut failures = failures.into_iter().map(|(_, failure)| failure);
-        let Some(mut first) = failures.next() else { return Ok(()) };
+        let Some(mut first) = failures.next() else {
+            return Ok(());
+        };
         for failure in failures {
             first.causes.push(failure.what);
             first.causes.extend(failure.causes);
@@ -65,12 +80,21 @@ impl TargetWorld<'_, '_> {
         Err(first)
     }
 
-    fn prepare_one(&self, today: &Arc<Source>, def: &StepDef, tofu: &TofuStep) -> Result<(), Failure> {
+    fn prepare_one(
+        &self,
+        today: &Arc<Source>,
+        def: &StepDef,
+        tofu: &TofuStep,
+    ) -> Result<(), Failure> {
         let step = &def.id;
         let entry = self.standing.get(step);
         // While something stands from other definitions, its tree is preflight's; today's lie beside it.
         let slot = match &entry {
-            Some(entry) if entry.as_applied().is_none_or(|applied| applied.bundle != today.bundle.digest()) => {
+            Some(entry)
+                if entry
+                    .as_applied()
+                    .is_none_or(|applied| applied.bundle != today.bundle.digest()) =>
+            {
                 Slot::Beside
             }
             _ => Slot::Tree,
@@ -93,7 +117,10 @@ impl TargetWorld<'_, '_> {
             state: Some(GrantOptions::default()),
         })?;
         let report = session.init(false).map_err(|error| unusable_init(&error))?;
-        self.bench.ui.tell(&Notice::Init { step: step.to_string(), warm: report.was_warm });
+        self.bench.ui.tell(&Notice::Init {
+            step: step.to_string(),
+            warm: report.was_warm,
+        });
         let passed = Passed::of(self.bench.workshop.root().join("validated.json"));
         let proof = format!(
             "{}\n{}\n{}",
@@ -105,14 +132,21 @@ impl TargetWorld<'_, '_> {
         if passed.has(&proof) {
             return Ok(());
         }
-        let diagnostics = session.validate().map_err(|error| tofu_failure(&error, ExitCode::Unusable))?;
-        let errors: Vec<_> = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).collect();
+        let diagnostics = session
+            .validate()
+            .map_err(|error| tofu_failure(&error, ExitCode::Unusable))?;
+        let errors: Vec<_> = diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.is_error())
+            .collect();
         if errors.is_empty() {
             passed.add(proof);
             return Ok(());
         }
-        let mut failure =
-            Failure::new(ExitCode::Unusable, format!("root module `{}` of step `{step}` is not valid", tofu.root));
+        let mut failure = Failure::new(
+            ExitCode::Unusable,
+            format!("root module `{}` of step `{step}` is not valid", tofu.root),
+        );
         for diagnostic in errors {
             failure = failure.because(self.bench.masked(&diagnostic.to_string()));
         }
@@ -125,10 +159,14 @@ fn unusable_init(error: &RunError) -> Failure {
     let mut failure = tofu_failure(error, ExitCode::Unusable);
     if let Some(InitFailure::LockFile { surplus, missing }) = error.init_failure() {
         for address in surplus {
-            failure = failure.because(format!("the dependency lock file has a surplus entry for `{address}`"));
+            failure = failure.because(format!(
+                "the dependency lock file has a surplus entry for `{address}`"
+            ));
         }
         for address in missing {
-            failure = failure.because(format!("the dependency lock file has no entry for `{address}`"));
+            failure = failure.because(format!(
+                "the dependency lock file has no entry for `{address}`"
+            ));
         }
         failure = failure.hint("run `tofu init` in the root module and commit its lock file");
     } else {

@@ -71,18 +71,31 @@ impl TargetWorld<'_, '_> {
             StepKind::Tofu(tofu) => resolve::inputs(step, tofu, &tofu.inputs, &scope)?,
             StepKind::Exec(exec) => {
                 let mut inputs = Inputs::new();
-                let argvs = [("apply", &exec.apply), ("verify", &exec.verify), ("teardown", &exec.teardown)];
+                let argvs = [
+                    ("apply", &exec.apply),
+                    ("verify", &exec.verify),
+                    ("teardown", &exec.teardown),
+                ];
                 for (act, argv) in argvs {
                     for (n, expr) in argv.iter().enumerate() {
-                        inputs.insert(format!("{act}[{n}]"), resolve::value(step, act, expr, &scope)?);
+                        inputs.insert(
+                            format!("{act}[{n}]"),
+                            resolve::value(step, act, expr, &scope)?,
+                        );
                     }
                 }
                 if let Some(stdin) = &exec.stdin {
-                    inputs.insert("stdin".to_owned(), resolve::value(step, "stdin", stdin, &scope)?);
+                    inputs.insert(
+                        "stdin".to_owned(),
+                        resolve::value(step, "stdin", stdin, &scope)?,
+                    );
                 }
                 for (name, value) in &def.env {
                     if let Some(expr) = value.expr() {
-                        inputs.insert(format!("env.{name}"), resolve::value(step, name, expr, &scope)?);
+                        inputs.insert(
+                            format!("env.{name}"),
+                            resolve::value(step, name, expr, &scope)?,
+                        );
                     }
                 }
                 inputs
@@ -90,13 +103,20 @@ impl TargetWorld<'_, '_> {
         };
         for (name, input) in &inputs {
             if input.sensitive {
-                self.bench.mask_value(&format!("{step}.{name}"), &input.value);
+                self.bench
+                    .mask_value(&format!("{step}.{name}"), &input.value);
             }
         }
         let values = resolve::values(&inputs, &self.bench.key)?;
         let files = source.bundle.definition_digest(&source.platform, &def);
         let definition = resolve::definition(&files, &values);
-        Ok(Resolved { source, def, inputs, values, definition })
+        Ok(Resolved {
+            source,
+            def,
+            inputs,
+            values,
+            definition,
+        })
     }
 
     /// Makes a step ready to be applied, or says what is against it.
@@ -109,17 +129,44 @@ impl TargetWorld<'_, '_> {
         let def = resolved.def.clone();
         match &def.kind {
             StepKind::Exec(exec) => {
-                let starting = self.starting(&resolved, PlannedWork { complete: true, changes: Vec::new() }, None)?;
+                let starting = self.starting(
+                    &resolved,
+                    PlannedWork {
+                        complete: true,
+                        changes: Vec::new(),
+                    },
+                    None,
+                )?;
                 // A program that was cut says itself, by its verify, whether it is done.
-                if matches!(how, ApplyHow::AfterCut { same_definition: true })
-                    && self
-                        .bench
-                        .run_exec(step, &resolved.source, &def, exec, &exec.verify, "verify", &self.bench.target.values)
-                        .is_ok()
+                if matches!(
+                    how,
+                    ApplyHow::AfterCut {
+                        same_definition: true
+                    }
+                ) && self
+                    .bench
+                    .run_exec(
+                        step,
+                        &resolved.source,
+                        &def,
+                        exec,
+                        &exec.verify,
+                        "verify",
+                        &self.bench.target.values,
+                    )
+                    .is_ok()
                 {
-                    return Ok(Preparation::AlreadyDone { detail: detail_of(starting) });
+                    return Ok(Preparation::AlreadyDone {
+                        detail: detail_of(starting),
+                    });
                 }
-                Ok(Preparation::Ready { plan: Prepared { resolved, work: Work::Exec }, detail: detail_of(starting) })
+                Ok(Preparation::Ready {
+                    plan: Prepared {
+                        resolved,
+                        work: Work::Exec,
+                    },
+                    detail: detail_of(starting),
+                })
             }
             StepKind::Tofu(tofu) => self.prepare_tofu(step, resolved, &def, tofu),
         }
@@ -137,15 +184,19 @@ impl TargetWorld<'_, '_> {
         if mark.is_none() && entry.as_ref().is_some_and(|entry| entry.state.is_some()) {
             return Err(Failure::new(
                 ExitCode::Stopped,
-                format!("the state of step `{step}` is gone, and the record knows that it was there"),
+                format!(
+                    "the state of step `{step}` is gone, and the record knows that it was there"
+                ),
             )
             .hint("restore the state from its versions in the store before anything else"));
         }
         let same = entry.as_ref().is_some_and(|entry| {
-            !entry.attempted && entry.applied.definition == resolved.definition
+            !entry.applied.attempted && entry.applied.definition == resolved.definition
         });
         // A plan of the same definitions and values, made in this call before anything changed, is today's plan.
-        let kept = self.kept_plan(step).filter(|_| same && !self.changed.load(Ordering::SeqCst));
+        let kept = self
+            .kept_plan(step)
+            .filter(|_| same && !self.changed.load(Ordering::SeqCst));
         let (session, plan) = match kept {
             Some(kept) => (kept.session, Some(kept.plan)),
             None => {
@@ -162,10 +213,17 @@ impl TargetWorld<'_, '_> {
             }
         };
         let Some(plan) = plan else {
-            let report = session.init(false).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+            let report = session
+                .init(false)
+                .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
             let starting = self.starting(&resolved, PlannedWork::default(), Some(&report))?;
-            let work = Work::Direct { session: Box::new(session) };
-            return Ok(Preparation::Ready { plan: Prepared { resolved, work }, detail: detail_of(starting) });
+            let work = Work::Direct {
+                session: Box::new(session),
+            };
+            return Ok(Preparation::Ready {
+                plan: Prepared { resolved, work },
+                detail: detail_of(starting),
+            });
         };
         self.guard(step, &plan)?;
         let changes: Vec<PlannedChange> = plan
@@ -175,16 +233,30 @@ impl TargetWorld<'_, '_> {
             .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
             .filter_map(planned_change)
             .collect();
-        let report = session.init(false).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
-        let starting =
-            self.starting(&resolved, PlannedWork { complete: true, changes }, Some(&report))?;
+        let report = session
+            .init(false)
+            .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        let starting = self.starting(
+            &resolved,
+            PlannedWork {
+                complete: true,
+                changes,
+            },
+            Some(&report),
+        )?;
         let session = Box::new(session);
         let work = if does_nothing(&plan) {
             Work::Nothing { session }
         } else {
-            Work::Saved { session, plan: Box::new(plan) }
+            Work::Saved {
+                session,
+                plan: Box::new(plan),
+            }
         };
-        Ok(Preparation::Ready { plan: Prepared { resolved, work }, detail: detail_of(starting) })
+        Ok(Preparation::Ready {
+            plan: Prepared { resolved, work },
+            detail: detail_of(starting),
+        })
     }
 
     /// A session of a step on today's definitions.
@@ -231,8 +303,11 @@ impl TargetWorld<'_, '_> {
             .filter(|change| matches!(change.action.as_str(), "delete" | "replace"))
             .map(|change| change.address().to_owned())
             .collect();
-        let tainted: Vec<String> =
-            plan.outcome.tainted().map(|change| change.address().to_owned()).collect();
+        let tainted: Vec<String> = plan
+            .outcome
+            .tainted()
+            .map(|change| change.address().to_owned())
+            .collect();
         let max = self
             .today()?
             .platform
@@ -240,11 +315,23 @@ impl TargetWorld<'_, '_> {
             .and_then(|phase| phase.max_destroy)
             .map_or(usize::MAX, |max| max as usize);
         let why = if !tainted.is_empty() {
-            format!("what an interrupt tainted would be replaced: {}", list(&tainted))
+            format!(
+                "what an interrupt tainted would be replaced: {}",
+                list(&tainted)
+            )
         } else if bench.target.protected && !lost.is_empty() {
-            format!("its plan destroys or replaces {}, and target `{}` is protected", list(&lost), bench.target.name)
+            format!(
+                "its plan destroys or replaces {}, and target `{}` is protected",
+                list(&lost),
+                bench.target.name
+            )
         } else if lost.len() > max {
-            format!("its plan destroys or replaces {} objects, and phase `{}` allows {max}: {}", lost.len(), step.phase, list(&lost))
+            format!(
+                "its plan destroys or replaces {} objects, and phase `{}` allows {max}: {}",
+                lost.len(),
+                step.phase,
+                list(&lost)
+            )
         } else {
             return Ok(());
         };
@@ -298,6 +385,7 @@ impl TargetWorld<'_, '_> {
                 providers,
                 run,
                 since: record::Time::from((bench.machine.now)()),
+                attempted: true,
             },
             planned,
         })
@@ -305,17 +393,21 @@ impl TargetWorld<'_, '_> {
 }
 
 fn detail_of(starting: Starting) -> Detail {
-    Detail { starting: Some(Box::new(starting)), ..Detail::default() }
+    Detail {
+        starting: Some(Box::new(starting)),
+        ..Detail::default()
+    }
 }
 
 /// Whether a plan changes neither a resource nor an output.
 pub(crate) fn does_nothing(plan: &Planned) -> bool {
     plan.outcome.real_changes().next().is_none()
-        && plan
-            .outcome
-            .outputs
-            .values()
-            .all(|output| output.action.as_ref().is_none_or(|action| action.as_str() == "noop"))
+        && plan.outcome.outputs.values().all(|output| {
+            output
+                .action
+                .as_ref()
+                .is_none_or(|action| action.as_str() == "noop")
+        })
 }
 
 /// A planned change as the record keeps it.
@@ -323,10 +415,15 @@ pub(crate) fn planned_change(change: &tofu::Change) -> Option<PlannedChange> {
     Some(PlannedChange {
         address: ResourceAddress::new(change.address()).ok()?,
         action: change.action.as_str().to_owned(),
-        provider: Some(change.resource.implied_provider.clone()).filter(|provider| !provider.is_empty()),
+        provider: Some(change.resource.implied_provider.clone())
+            .filter(|provider| !provider.is_empty()),
     })
 }
 
 fn list(addresses: &[String]) -> String {
-    addresses.iter().map(|address| format!("`{address}`")).collect::<Vec<_>>().join(", ")
+    addresses
+        .iter()
+        .map(|address| format!("`{address}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

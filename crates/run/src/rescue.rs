@@ -35,7 +35,9 @@ impl Bench<'_> {
     /// Waits for every child of a killed call that still lives. Never two at once.
     pub(crate) fn await_children(&self) -> Result<(), Failure> {
         for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
-            let Some(child) = dir.running_child().map_err(|error| stopped(&error))? else { continue };
+            let Some(child) = dir.running_child().map_err(|error| stopped(&error))? else {
+                continue;
+            };
             if child.liveness != Liveness::Alive {
                 continue;
             }
@@ -61,7 +63,9 @@ impl Bench<'_> {
     pub(crate) fn rescue(&self, standing: &Standing) -> Result<Vec<Rescued>, Failure> {
         let mut found = Vec::new();
         for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
-            let Ok(step) = dir.key().as_str().replacen('/', ".", 1).parse::<StepId>() else { continue };
+            let Ok(step) = dir.key().as_str().replacen('/', ".", 1).parse::<StepId>() else {
+                continue;
+            };
             if let Some(rescued) = self.rescue_step(&dir, &step, standing)? {
                 found.push(rescued);
             }
@@ -70,14 +74,25 @@ impl Bench<'_> {
         Ok(found)
     }
 
-    fn rescue_step(&self, dir: &StepDir, step: &StepId, standing: &Standing) -> Result<Option<Rescued>, Failure> {
-        let leftover = dir.leftover(&self.masker).map_err(|error| stopped(&error))?;
+    fn rescue_step(
+        &self,
+        dir: &StepDir,
+        step: &StepId,
+        standing: &Standing,
+    ) -> Result<Option<Rescued>, Failure> {
+        let leftover = dir
+            .leftover(&self.masker)
+            .map_err(|error| stopped(&error))?;
         let errored = dir.errored_states().map_err(|error| stopped(&error))?;
         self.release_dead_lock(step)?;
         if leftover.is_none() && errored.is_empty() {
             return Ok(None);
         }
-        let mut rescued = Rescued { step: step.clone(), state: None, suspects: BTreeSet::new() };
+        let mut rescued = Rescued {
+            step: step.clone(),
+            state: None,
+            suspects: BTreeSet::new(),
+        };
         for path in &errored {
             let bytes = std::fs::read(path).map_err(|error| stopped(&error))?;
             self.bring(dir, step, standing, &bytes, path)?;
@@ -89,9 +104,17 @@ impl Bench<'_> {
         }
         let outcome = leftover.and_then(|leftover| leftover.outcome);
         if errored.is_empty()
-            && let Some(emergency) = outcome.as_ref().and_then(|outcome| outcome.emergency_state.as_ref())
+            && let Some(emergency) = outcome
+                .as_ref()
+                .and_then(|outcome| outcome.emergency_state.as_ref())
         {
-            self.bring(dir, step, standing, &emergency.0, &dir.path().join(ERRORED_STATE))?;
+            self.bring(
+                dir,
+                step,
+                standing,
+                &emergency.0,
+                &dir.path().join(ERRORED_STATE),
+            )?;
         }
         rescued.state = self.mark(step)?;
         if let Some(outcome) = &outcome {
@@ -101,8 +124,10 @@ impl Bench<'_> {
                 let facts = self.facts(step, &session)?;
                 suspects.retain(|address| !facts.addresses.contains(address));
             }
-            rescued.suspects =
-                suspects.into_iter().filter(|address| ResourceAddress::new(address.clone()).is_ok()).collect();
+            rescued.suspects = suspects
+                .into_iter()
+                .filter(|address| ResourceAddress::new(address.clone()).is_ok())
+                .collect();
         }
         dir.clear_marker().map_err(|error| stopped(&error))?;
         Ok(Some(rescued))
@@ -112,7 +137,9 @@ impl Bench<'_> {
     fn release_dead_lock(&self, step: &StepId) -> Result<(), Failure> {
         self.server
             .backend()
-            .release_lock_of_dead(&step.key(), &|writer| writer.identity.liveness() == Liveness::Dead)
+            .release_lock_of_dead(&step.key(), &|writer| {
+                writer.identity.liveness() == Liveness::Dead
+            })
             .map_err(|error| stopped(&error))?;
         Ok(())
     }
@@ -149,22 +176,38 @@ impl Bench<'_> {
             let lineage = new_lineage();
             let session = self.rescue_session(step, standing, true).map_err(cannot)?;
             let failed = |error: &tofu::RunError| cannot(tofu_failure(error, ExitCode::Stopped));
-            let plain = session.state_pull().map_err(|error| failed(&error))?.unwrap_or_default();
+            let plain = session
+                .state_pull()
+                .map_err(|error| failed(&error))?
+                .unwrap_or_default();
             let mended = with_lineage(&plain, &lineage).map_err(|error| cannot(stopped(&error)))?;
-            session.state_push(&mended).map_err(|error| failed(&error))?;
+            session
+                .state_push(&mended)
+                .map_err(|error| failed(&error))?;
         }
         Ok(())
     }
 
     /// A session that can read, and where asked write, the state of a step as it was last attempted.
-    fn rescue_session(&self, step: &StepId, standing: &Standing, writes: bool) -> Result<Session, Failure> {
+    fn rescue_session(
+        &self,
+        step: &StepId,
+        standing: &Standing,
+        writes: bool,
+    ) -> Result<Session, Failure> {
         let entry = standing.get(step).ok_or_else(|| {
-            Failure::new(ExitCode::Stopped, format!("the record does not know step `{step}`"))
+            Failure::new(
+                ExitCode::Stopped,
+                format!("the record does not know step `{step}`"),
+            )
         })?;
         let source = self.library.get(&entry.applied.bundle)?;
         let (_, def) = source.step(step)?;
         let StepKind::Tofu(tofu) = &def.kind else {
-            return Err(Failure::new(ExitCode::Stopped, format!("step `{step}` has no state")));
+            return Err(Failure::new(
+                ExitCode::Stopped,
+                format!("step `{step}` has no state"),
+            ));
         };
         let source = Arc::clone(&source);
         self.session(Wanted {
@@ -176,7 +219,10 @@ impl Bench<'_> {
             variables: std::collections::BTreeMap::new(),
             recorded_lock: self.recorded_lock(&entry.applied)?,
             state_providers: entry.applied.providers.keys().cloned().collect(),
-            state: Some(GrantOptions { read_only: !writes, ..GrantOptions::default() }),
+            state: Some(GrantOptions {
+                read_only: !writes,
+                ..GrantOptions::default()
+            }),
         })
     }
 
@@ -193,7 +239,9 @@ impl Bench<'_> {
 
 /// Where the standard output of every living process goes: a child that outlived its caller writes there.
 fn used_by_children() -> Vec<std::path::PathBuf> {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     processes
         .filter_map(Result::ok)
         .filter_map(|process| std::fs::read_link(process.path().join("fd/1")).ok())
@@ -206,5 +254,12 @@ fn new_lineage() -> String {
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }

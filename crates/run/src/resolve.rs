@@ -118,7 +118,14 @@ pub(crate) fn values(inputs: &Inputs, key: &TargetKey) -> Result<Values, Failure
     let values = Values::of(
         inputs.iter().map(|(name, input)| {
             let value = input.value.clone();
-            (name.clone(), if input.sensitive { Input::sensitive(value) } else { Input::plain(value) })
+            (
+                name.clone(),
+                if input.sensitive {
+                    Input::sensitive(value)
+                } else {
+                    Input::plain(value)
+                },
+            )
         }),
         &digest,
     );
@@ -136,5 +143,8 @@ pub(crate) fn definition(files: &str, values: &Values) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use phase_engine::{ExitCode, Failure, PhaseId, ResourceAddress, Sequence};
+use phase_engine::{ExitCode, Failure, PhaseId, ResourceAddress, RunId, Sequence};
 use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, Suspect, Time};
 use serde_json::Value;
 
@@ -31,12 +31,20 @@ pub struct Ended {
 impl Ended {
     /// A call that ended with an error.
     pub(crate) fn failed(record: Option<Record>, error: CallError) -> Self {
-        Self { record, exit: error.exit(), error: Some(error) }
+        Self {
+            record,
+            exit: error.exit(),
+            error: Some(error),
+        }
     }
 
     /// A call that ended well.
     pub(crate) fn well(record: Option<Record>) -> Self {
-        Self { record, error: None, exit: ExitCode::Done }
+        Self {
+            record,
+            error: None,
+            exit: ExitCode::Done,
+        }
     }
 }
 
@@ -46,7 +54,10 @@ impl Held<'_> {
         let bench = &self.bench;
         let today = self.today.as_ref().ok();
         let sequence = match today {
-            Some(today) => today.platform.sequence().map_err(|error| unusable(&error))?,
+            Some(today) => today
+                .platform
+                .sequence()
+                .map_err(|error| unusable(&error))?,
             None => Sequence::default(),
         };
         let now = (bench.machine.now)();
@@ -92,16 +103,29 @@ impl Held<'_> {
         }
         let now = Time::from((bench.machine.now)());
         ledger
-            .change(|record| rescued.iter().for_each(|rescued| take(record, rescued, now)))
+            .change(|record| {
+                rescued
+                    .iter()
+                    .for_each(|rescued| take(record, rescued, now))
+            })
             .map_err(|error| stopped(&error))
     }
 
     /// The world that a walk drives.
-    pub(crate) fn world(&self, standing: Standing, jobs: usize) -> Result<TargetWorld<'_, '_>, Failure> {
-        let mut phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)> = BTreeMap::new();
+    pub(crate) fn world(
+        &self,
+        standing: Standing,
+        run: RunId,
+        jobs: usize,
+    ) -> Result<TargetWorld<'_, '_>, Failure> {
+        let mut phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)> =
+            BTreeMap::new();
         for entry in standing.all() {
             let source = self.bench.library.get(&entry.applied.bundle)?;
-            phase_sources.insert(entry.step.phase.clone(), (source, entry.applied.target.clone()));
+            phase_sources.insert(
+                entry.step.phase.clone(),
+                (source, entry.applied.target.clone()),
+            );
             self.bench.recall_outputs(&entry)?;
         }
         let jobs = match jobs {
@@ -117,7 +141,7 @@ impl Held<'_> {
             changed: AtomicBool::new(false),
             proven: Mutex::default(),
             jobs,
-            run: self.run_of_call.clone(),
+            run,
         })
     }
 
@@ -134,7 +158,9 @@ impl Held<'_> {
                 .map_err(|error| lost(&error))?;
         }
         if let Some(target) = target {
-            self.records.create_target(target).map_err(|error| lost(&error))?;
+            self.records
+                .create_target(target)
+                .map_err(|error| lost(&error))?;
         }
         known::remember(&self.paths.known(), id).map_err(|error| lost(&error))?;
         if let Ok(today) = &self.today {
@@ -149,7 +175,10 @@ impl Held<'_> {
         let ui = Arc::clone(&bench.ui);
         bench.server.stop();
         if let Err(error) = lock.release() {
-            ui.tell(&Notice::Warning { message: error.to_string(), hint: None });
+            ui.tell(&Notice::Warning {
+                message: error.to_string(),
+                hint: None,
+            });
         }
     }
 }
@@ -157,16 +186,20 @@ impl Held<'_> {
 /// Records what a rescue found.
 fn take(record: &mut Record, rescued: &Rescued, now: Time) {
     if let Some(state) = &rescued.state
-        && let Some(entry) = record.standing.iter_mut().find(|entry| entry.step == rescued.step)
+        && let Some(entry) = record
+            .standing
+            .iter_mut()
+            .find(|entry| entry.step == rescued.step)
     {
         entry.state = Some(state.clone());
     }
     for address in &rescued.suspects {
-        let Ok(address) = ResourceAddress::new(address.clone()) else { continue };
-        let known = record
-            .suspects
-            .iter()
-            .any(|suspect| suspect.step == rescued.step && suspect.address.as_ref() == Some(&address));
+        let Ok(address) = ResourceAddress::new(address.clone()) else {
+            continue;
+        };
+        let known = record.suspects.iter().any(|suspect| {
+            suspect.step == rescued.step && suspect.address.as_ref() == Some(&address)
+        });
         if !known {
             record.suspects.push(Suspect {
                 step: rescued.step.clone(),

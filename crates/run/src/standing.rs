@@ -15,12 +15,18 @@ impl Standing {
 
     /// Everything that stands, in order of application.
     pub(crate) fn all(&self) -> Vec<StandingEntry> {
-        self.0.get().map(|record| record.standing.clone()).unwrap_or_default()
+        self.0
+            .get()
+            .map(|record| record.standing.clone())
+            .unwrap_or_default()
     }
 
     /// What stands of a phase, in order of application.
     pub(crate) fn of_phase(&self, phase: &PhaseId) -> Vec<StandingEntry> {
-        self.all().into_iter().filter(|entry| entry.step.phase == *phase).collect()
+        self.all()
+            .into_iter()
+            .filter(|entry| entry.step.phase == *phase)
+            .collect()
     }
 }
 
@@ -33,8 +39,14 @@ pub(crate) struct CallLedger<'a> {
 
 impl<'a> CallLedger<'a> {
     /// Makes a ledger that does `first` before its first write.
-    pub(crate) fn new(inner: RecordLedger, first: impl FnOnce() -> Result<(), Failure> + 'a) -> Self {
-        Self { inner, first: Some(Box::new(first)) }
+    pub(crate) fn new(
+        inner: RecordLedger,
+        first: impl FnOnce() -> Result<(), Failure> + 'a,
+    ) -> Self {
+        Self {
+            inner,
+            first: Some(Box::new(first)),
+        }
     }
 
     /// The record as it was last stored; none before the first entry of a target's first run.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use checks::Residue;
 use phase_engine::{Failure, PhaseId, StepId};
 use preflight::{
-    Ask, CheckResult, PhaseUnderTest, Probe, Report, ResidueFound, ResidueOfPhase, StepObservation, judge_first_build,
+    Ask, CheckResult, PhaseUnderTest, Probe, Report, ResidueFound, ResidueOfPhase, StepObservation,
+    judge_first_build,
 };
 use serde_json::Value;
 
@@ -25,27 +26,48 @@ struct StandingPhase {
 
 impl TargetWorld<'_, '_> {
     /// The day of today, by which exceptions end.
-    fn day(&self) -> jiff::civil::Date {
-        jiff::Zoned::new((self.bench.machine.now)(), jiff::tz::TimeZone::UTC).date()
+    pub(crate) fn day(&self) -> jiff::civil::Date {
+        jiff::tz::Offset::UTC
+            .to_datetime((self.bench.machine.now)())
+            .date()
     }
 
     /// Looks at everything that stands, or at the named phases of it.
     pub(crate) fn look_at_standing(&self, only: Option<&[PhaseId]>) -> Result<Report, Failure> {
         let phases = self.standing_phases(only)?;
-        let known: Vec<StepId> = self.standing.all().into_iter().map(|entry| entry.step).collect();
+        let known: Vec<StepId> = self
+            .standing
+            .all()
+            .into_iter()
+            .map(|entry| entry.step)
+            .collect();
         let unknown: Vec<StepId> = if only.is_some() {
             Vec::new()
         } else {
-            self.bench.stated()?.into_iter().filter(|step| !known.contains(step)).collect()
+            self.bench
+                .stated()?
+                .into_iter()
+                .filter(|step| !known.contains(step))
+                .collect()
         };
-        let under_test: Vec<PhaseUnderTest> = phases.iter().map(|phase| phase.under_test.clone()).collect();
+        let under_test: Vec<PhaseUnderTest> = phases
+            .iter()
+            .map(|phase| phase.under_test.clone())
+            .collect();
         let ask = Ask {
             target: &self.bench.target.name,
             phases: &under_test,
             unknown_states: &unknown,
             today: self.day(),
         };
-        let mut report = preflight::run(&ask, &StandingProbe { world: self, phases: &phases }, self.jobs);
+        let mut report = preflight::run(
+            &ask,
+            &StandingProbe {
+                world: self,
+                phases: &phases,
+            },
+            self.jobs,
+        );
         report.mask(&|text| self.bench.masked(text));
         Ok(report)
     }
@@ -68,16 +90,28 @@ impl TargetWorld<'_, '_> {
                 continue;
             }
             let entries = self.standing.of_phase(&id);
-            let Some(applied) = entries.iter().rev().find_map(|entry| entry.as_applied()) else { continue };
+            let Some(applied) = entries.iter().rev().find_map(|entry| entry.as_applied()) else {
+                continue;
+            };
             let source = self.bench.library.get(&applied.bundle)?;
             let checks = source
                 .platform
                 .phase(&id)
-                .map(|phase| phase.checks.iter().map(|check| check.name.clone()).collect())
+                .map(|phase| {
+                    phase
+                        .checks
+                        .iter()
+                        .map(|check| check.name.clone())
+                        .collect()
+                })
                 .unwrap_or_default();
             let values = applied.target.clone();
             let steps = entries.iter().map(|entry| entry.step.clone()).collect();
-            phases.push(StandingPhase { under_test: PhaseUnderTest { id, steps, checks }, source, values });
+            phases.push(StandingPhase {
+                under_test: PhaseUnderTest { id, steps, checks },
+                source,
+                values,
+            });
         }
         Ok(phases)
     }
@@ -101,7 +135,9 @@ impl TargetWorld<'_, '_> {
                 let found = match found {
                     Residue::Silent { .. } => ResidueFound::Nothing,
                     Residue::Left { lines, .. } => ResidueFound::Left(lines),
-                    Residue::Failed(failure) => ResidueFound::Failed { message: failure.to_string() },
+                    Residue::Failed(failure) => ResidueFound::Failed {
+                        message: failure.to_string(),
+                    },
                 };
                 probes.push((probe.name.clone(), found));
             }
@@ -111,7 +147,11 @@ impl TargetWorld<'_, '_> {
                 seconds: from.elapsed().as_secs_f64(),
             });
         }
-        let mut report = judge_first_build(&self.bench.target.name, &phases, started.elapsed().as_secs_f64());
+        let mut report = judge_first_build(
+            &self.bench.target.name,
+            &phases,
+            started.elapsed().as_secs_f64(),
+        );
         report.mask(&|text| self.bench.masked(text));
         Ok(report)
     }
@@ -140,20 +180,32 @@ impl Probe for StandingProbe<'_, '_, '_> {
         };
         let mut sight = world.bench.look(&entry, applied, &world.standing);
         if let Some(kept) = sight.plan.take() {
-            world.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(step.clone(), kept);
+            world
+                .plans
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(step.clone(), kept);
         }
         sight.observation
     }
 
     fn check(&self, phase: &PhaseId, name: &str) -> CheckResult {
-        let Some(standing) = self.phases.iter().find(|standing| standing.under_test.id == *phase) else {
-            return CheckResult::NotRun { why: "nothing stands of its phase".to_owned() };
+        let Some(standing) = self
+            .phases
+            .iter()
+            .find(|standing| standing.under_test.id == *phase)
+        else {
+            return CheckResult::NotRun {
+                why: "nothing stands of its phase".to_owned(),
+            };
         };
         let def = standing.source.platform.phase(phase);
         let Some((def, check)) =
             def.and_then(|def| Some((def, def.checks.iter().find(|check| check.name == name)?)))
         else {
-            return CheckResult::NotRun { why: "it is not defined".to_owned() };
+            return CheckResult::NotRun {
+                why: "it is not defined".to_owned(),
+            };
         };
         let bench = self.world.bench;
         let asked = bench
@@ -163,7 +215,10 @@ impl Probe for StandingProbe<'_, '_, '_> {
             Ok(()) => CheckResult::Passed,
             Err(failure) if failure.is_interrupt() => CheckResult::NotRun { why: failure.what },
             Err(failure) => CheckResult::Failed {
-                message: std::iter::once(failure.what).chain(failure.causes).collect::<Vec<_>>().join(": "),
+                message: std::iter::once(failure.what)
+                    .chain(failure.causes)
+                    .collect::<Vec<_>>()
+                    .join(": "),
             },
         }
     }

@@ -20,10 +20,19 @@ use crate::world::TargetWorld;
 impl TargetWorld<'_, '_> {
     /// Tears a step down with the definitions last attempted; where a provider's configuration is missing there,
     /// with those before.
-    pub(crate) fn teardown_step(&self, step: &StepId, _: &dyn Notes<Detail>) -> TeardownResult<Detail> {
+    pub(crate) fn teardown_step(
+        &self,
+        step: &StepId,
+        _: &dyn Notes<Detail>,
+    ) -> TeardownResult<Detail> {
         let sources = match self.teardown_sources(step) {
             Ok(sources) => sources,
-            Err(failure) => return TeardownResult::Failed { failure, detail: None },
+            Err(failure) => {
+                return TeardownResult::Failed {
+                    failure,
+                    detail: None,
+                };
+            }
         };
         let mut last = None;
         for (source, recorded) in &sources {
@@ -35,12 +44,19 @@ impl TargetWorld<'_, '_> {
                 Ok(result) => return result,
                 Err(Teardown::OtherBundle(failure)) => last = Some(failure),
                 Err(Teardown::Failed(failure, detail)) => {
-                    return TeardownResult::Failed { failure, detail: detail.map(|detail| *detail) };
+                    return TeardownResult::Failed {
+                        failure,
+                        detail: detail.map(|detail| *detail),
+                    };
                 }
             }
         }
-        let failure = last.unwrap_or_else(|| Failure::failed(format!("no bundle tears step `{step}` down")));
-        TeardownResult::Failed { failure, detail: None }
+        let failure =
+            last.unwrap_or_else(|| Failure::failed(format!("no bundle tears step `{step}` down")));
+        TeardownResult::Failed {
+            failure,
+            detail: None,
+        }
     }
 
     fn teardown_from(
@@ -56,7 +72,15 @@ impl TargetWorld<'_, '_> {
             StepKind::Exec(exec) => {
                 if !exec.teardown.is_empty() {
                     self.bench.need_outputs(&exec.teardown, &self.standing)?;
-                    self.bench.run_exec(step, source, def, exec, &exec.teardown, "teardown", values)?;
+                    self.bench.run_exec(
+                        step,
+                        source,
+                        def,
+                        exec,
+                        &exec.teardown,
+                        "teardown",
+                        values,
+                    )?;
                 }
                 return Ok(TeardownResult::Gone { detail: None });
             }
@@ -70,10 +94,13 @@ impl TargetWorld<'_, '_> {
         }
         let session = match (entry, applied) {
             (Some(entry), Some(applied)) => {
-                self.bench.applied_session(entry, applied, source, def, tofu, &self.standing)?.session
+                self.bench
+                    .applied_session(entry, applied, source, def, tofu, &self.standing)?
+                    .session
             }
             _ => {
-                self.bench.need_outputs(tofu.inputs.values(), &self.standing)?;
+                self.bench
+                    .need_outputs(tofu.inputs.values(), &self.standing)?;
                 let scope = self.bench.scope(values);
                 let inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
                 self.bench.session(Wanted {
@@ -82,24 +109,36 @@ impl TargetWorld<'_, '_> {
                     def,
                     tofu,
                     slot: Slot::Tree,
-                    variables: inputs.into_iter().map(|(name, input)| (name, input.value)).collect(),
+                    variables: inputs
+                        .into_iter()
+                        .map(|(name, input)| (name, input.value))
+                        .collect(),
                     recorded_lock: None,
                     state_providers: std::collections::BTreeSet::new(),
                     state: Some(GrantOptions::default()),
                 })?
             }
         };
-        self.changed.store(true, std::sync::atomic::Ordering::SeqCst);
-        if let Err(error) = session.apply(ApplyWhat::DirectDestroy { refresh: def.destroy_refresh }) {
+        self.changed
+            .store(true, std::sync::atomic::Ordering::SeqCst);
+        if let Err(error) = session.apply(ApplyWhat::DirectDestroy {
+            refresh: def.destroy_refresh,
+        }) {
             return Err(self.failed_destroy(step, &session, &error));
         }
         let facts = self.bench.facts(step, &session)?;
         if !facts.addresses.is_empty() {
-            return Err(Failure::failed(format!("the destroy of step `{step}` ended well and left resources in its state"))
-                .because(facts.addresses.join(", "))
-                .into());
+            return Err(Failure::failed(format!(
+                "the destroy of step `{step}` ended well and left resources in its state"
+            ))
+            .because(facts.addresses.join(", "))
+            .into());
         }
-        self.bench.server.backend().retire(&step.key()).map_err(|error| failed(&error))?;
+        self.bench
+            .server
+            .backend()
+            .retire(&step.key())
+            .map_err(|error| failed(&error))?;
         Ok(TeardownResult::Gone { detail: None })
     }
 
@@ -125,19 +164,32 @@ impl TargetWorld<'_, '_> {
             .iter()
             .filter_map(|record| record.phase(&step.phase))
             .flat_map(|phase| &phase.made)
-            .flat_map(|(action, types)| types.iter().map(move |(kind, n)| format!("{n} {kind} ({action})")))
+            .flat_map(|(action, types)| {
+                types
+                    .iter()
+                    .map(move |(kind, n)| format!("{n} {kind} ({action})"))
+            })
             .collect();
         let planned: Vec<String> = record
             .iter()
             .filter_map(|record| record.step(step))
             .filter_map(|step| step.planned.as_ref())
-            .flat_map(|planned| planned.changes.iter().map(|change| format!("`{}`", change.address.as_str())))
+            .flat_map(|planned| {
+                planned
+                    .changes
+                    .iter()
+                    .map(|change| format!("`{}`", change.address.as_str()))
+            })
             .collect();
         let mut failure = Failure::failed(format!(
             "the state of step `{step}` is not in the store, and the record knows it at serial {serial}"
         ));
         if !made.is_empty() {
-            failure = failure.because(format!("phase `{}` had made: {}", step.phase, made.join(", ")));
+            failure = failure.because(format!(
+                "phase `{}` had made: {}",
+                step.phase,
+                made.join(", ")
+            ));
         }
         if !planned.is_empty() {
             failure = failure.because(format!("the step had made: {}", planned.join(", ")));
@@ -150,7 +202,11 @@ impl TargetWorld<'_, '_> {
     }
 
     /// Looks for what a phase left behind: states first, then its probes.
-    pub(crate) fn residue_of(&self, phase: &PhaseId, deferred: &[StepId]) -> Result<ResidueResult, Failure> {
+    pub(crate) fn residue_of(
+        &self,
+        phase: &PhaseId,
+        deferred: &[StepId],
+    ) -> Result<ResidueResult, Failure> {
         let left: Vec<String> = self
             .bench
             .stated()?
@@ -160,22 +216,32 @@ impl TargetWorld<'_, '_> {
             .collect();
         if !left.is_empty() {
             return Ok(ResidueResult::Left(
-                Failure::failed(format!("phase `{phase}` is torn down, and states of it are still there"))
-                    .because(left.join(", ")),
+                Failure::failed(format!(
+                    "phase `{phase}` is torn down, and states of it are still there"
+                ))
+                .because(left.join(", ")),
             ));
         }
         let (source, values) = match self.phase_sources.get(phase) {
             Some((source, values)) => (std::sync::Arc::clone(source), values.clone()),
             None => match &self.today {
-                Some(today) => (std::sync::Arc::clone(today), self.bench.target.values.clone()),
+                Some(today) => (
+                    std::sync::Arc::clone(today),
+                    self.bench.target.values.clone(),
+                ),
                 None => return Ok(ResidueResult::Clean),
             },
         };
-        let Some(def) = source.platform.phase(phase) else { return Ok(ResidueResult::Clean) };
+        let Some(def) = source.platform.phase(phase) else {
+            return Ok(ResidueResult::Clean);
+        };
         for probe in &def.residue {
             let within = probe.within.max(Duration::from_millis(1));
             let what = format!("residue probe `{}` of phase `{phase}`", probe.name);
-            match self.bench.ask_residue(&source, phase, probe, &values, within)? {
+            match self
+                .bench
+                .ask_residue(&source, phase, probe, &values, within)?
+            {
                 Residue::Silent { .. } => {}
                 Residue::Left { lines, n_lines } => {
                     return Ok(ResidueResult::Left(
@@ -195,17 +261,34 @@ impl TargetWorld<'_, '_> {
     }
 
     /// Gives a step up: its state moves to its versions, its addresses are kept.
-    pub(crate) fn forget_step(&self, step: &StepId, _: Forgetting) -> Result<Option<Detail>, Failure> {
-        let forgotten = self.addresses(step).unwrap_or_else(|failure| {
-            vec![format!("unknown: {}", failure.what)]
-        });
-        self.bench.server.backend().retire(&step.key()).map_err(|error| stopped(&error))?;
-        Ok(Some(Detail { forgotten, ..Detail::default() }))
+    pub(crate) fn forget_step(
+        &self,
+        step: &StepId,
+        _: Forgetting,
+    ) -> Result<Option<Detail>, Failure> {
+        let forgotten = self
+            .addresses(step)
+            .unwrap_or_else(|failure| vec![format!("unknown: {}", failure.what)]);
+        self.bench
+            .server
+            .backend()
+            .retire(&step.key())
+            .map_err(|error| stopped(&error))?;
+        Ok(Some(Detail {
+            forgotten,
+            ..Detail::default()
+        }))
     }
 
     /// The addresses in a step's state.
     pub(crate) fn addresses(&self, step: &StepId) -> Result<Vec<String>, Failure> {
-        let Some(found) = self.bench.server.backend().read_state(&step.key()).map_err(|error| stopped(&error))? else {
+        let Some(found) = self
+            .bench
+            .server
+            .backend()
+            .read_state(&step.key())
+            .map_err(|error| stopped(&error))?
+        else {
             return Ok(Vec::new());
         };
         let facts = tofu::StateFacts::read(&found.bytes).map_err(|error| stopped(&error))?;
@@ -213,9 +296,13 @@ impl TargetWorld<'_, '_> {
             return Ok(facts.addresses);
         }
         let sources = self.teardown_sources(step)?;
-        let Some((source, recorded)) = sources.first() else { return Ok(Vec::new()) };
+        let Some((source, recorded)) = sources.first() else {
+            return Ok(Vec::new());
+        };
         let (_, def) = source.step(step)?;
-        let StepKind::Tofu(tofu) = &def.kind else { return Ok(Vec::new()) };
+        let StepKind::Tofu(tofu) = &def.kind else {
+            return Ok(Vec::new());
+        };
         let session = self.bench.session(Wanted {
             step,
             source,
@@ -228,7 +315,10 @@ impl TargetWorld<'_, '_> {
                 None => None,
             },
             state_providers: std::collections::BTreeSet::new(),
-            state: Some(GrantOptions { read_only: true, ..GrantOptions::default() }),
+            state: Some(GrantOptions {
+                read_only: true,
+                ..GrantOptions::default()
+            }),
         })?;
         Ok(self.bench.facts(step, &session)?.addresses)
     }

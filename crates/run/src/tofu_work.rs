@@ -9,8 +9,8 @@ use secrets::Secret;
 use serde_json::Value;
 use state_backend::GrantOptions;
 use tofu::{
-    Backend, InitInputs, LOCK_FILE_NAME, LockFile, LockPolicy, RunError, Session,
-    SessionSettings, Slot, StepDir, StepKey,
+    Backend, InitInputs, LOCK_FILE_NAME, LockFile, LockPolicy, RunError, Session, SessionSettings,
+    Slot, StepDir, StepKey,
 };
 
 use crate::bench::{Bench, PATIENCE};
@@ -41,23 +41,29 @@ pub(crate) struct Wanted<'a> {
 impl Bench<'_> {
     /// The directory of a step.
     pub(crate) fn step_dir(&self, step: &StepId) -> Result<StepDir, Failure> {
-        let key: StepKey = step
-            .key()
-            .parse()
-            .map_err(|error| Failure::of(ExitCode::Unusable, &error as &(dyn std::error::Error + 'static)))?;
+        let key: StepKey = step.key().parse().map_err(|error| {
+            Failure::of(
+                ExitCode::Unusable,
+                &error as &(dyn std::error::Error + 'static),
+            )
+        })?;
         Ok(self.workshop.step(&key))
     }
 
     /// Puts the bundle into the step's tree and opens a session there.
     pub(crate) fn session(&self, wanted: Wanted<'_>) -> Result<Session, Failure> {
-        let failed = |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
+        let failed =
+            |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
         let dir = self.step_dir(wanted.step)?;
         let bundle = &wanted.source.bundle;
         dir.place(
             wanted.slot,
             bundle.digest(),
             &[wanted.tofu.root.as_str()],
-            bundle.files().iter().map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
+            bundle
+                .files()
+                .iter()
+                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
         )
         .map_err(|error| failed(&error))?;
         let scope = self.scope(&self.target.values);
@@ -83,8 +89,16 @@ impl Bench<'_> {
             encryption: self.encryption.clone(),
             variables: wanted.variables,
             init_inputs: init_inputs(bundle, wanted.tofu, wanted.state_providers.clone()),
-            lock_file: lock_policy(bundle, wanted.tofu, wanted.recorded_lock, &wanted.state_providers),
-            parallelism: wanted.def.parallelism.map(|n| u16::try_from(n).unwrap_or(u16::MAX)),
+            lock_file: lock_policy(
+                bundle,
+                wanted.tofu,
+                wanted.recorded_lock,
+                &wanted.state_providers,
+            ),
+            parallelism: wanted
+                .def
+                .parallelism
+                .map(|n| u16::try_from(n).unwrap_or(u16::MAX)),
             masker: self.masker.clone(),
             spawner: Arc::clone(&self.machine.spawner),
             control: self.control(wanted.def.timeout),
@@ -99,15 +113,22 @@ impl Bench<'_> {
 fn init_inputs(bundle: &Bundle, tofu: &TofuStep, state_providers: BTreeSet<String>) -> InitInputs {
     let below = |path: &str, directory: &str| {
         directory.is_empty()
-            || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+            || path
+                .strip_prefix(directory)
+                .is_some_and(|rest| rest.starts_with('/'))
     };
-    let directories: Vec<&str> =
-        std::iter::once(tofu.root.as_str()).chain(tofu.module.modules.iter().map(String::as_str)).collect();
+    let directories: Vec<&str> = std::iter::once(tofu.root.as_str())
+        .chain(tofu.module.modules.iter().map(String::as_str))
+        .collect();
     InitInputs::new(
         bundle
             .files()
             .iter()
-            .filter(|file| directories.iter().any(|directory| below(&file.path, directory)))
+            .filter(|file| {
+                directories
+                    .iter()
+                    .any(|directory| below(&file.path, directory))
+            })
             .map(|file| (file.path.as_str(), file.bytes.as_slice())),
         state_providers,
     )
@@ -127,7 +148,9 @@ fn lock_policy(
     };
     match (bundle.file(&path), recorded) {
         (Some(committed), recorded) => {
-            let last = recorded.as_deref().and_then(|bytes| LockFile::parse(bytes).ok());
+            let last = recorded
+                .as_deref()
+                .and_then(|bytes| LockFile::parse(bytes).ok());
             match (LockFile::parse(&committed.bytes), last) {
                 (Ok(today), Some(last)) => {
                     let merged = LockFile::merge(&today, Some(&last), state_providers);
@@ -147,12 +170,23 @@ fn lock_policy(
 
 /// A failed command as the ledger keeps it: the tool's first diagnostic is the first cause.
 pub(crate) fn tofu_failure(error: &RunError, exit: ExitCode) -> Failure {
-    let exit = if error.is_interrupted() { ExitCode::Interrupted } else { exit };
+    let exit = if error.is_interrupted() {
+        ExitCode::Interrupted
+    } else {
+        exit
+    };
     let step = error.step.as_str().replace('/', ".");
-    let mut failure = Failure::new(exit, format!("`tofu {}` of step `{step}` failed", error.command));
+    let mut failure = Failure::new(
+        exit,
+        format!("`tofu {}` of step `{step}` failed", error.command),
+    );
     for diagnostic in error.diagnostics() {
         let mut text = diagnostic.summary.clone();
-        if let Some(address) = diagnostic.address.as_deref().filter(|address| !address.is_empty()) {
+        if let Some(address) = diagnostic
+            .address
+            .as_deref()
+            .filter(|address| !address.is_empty())
+        {
             text = format!("`{address}`: {text}");
         }
         if !diagnostic.detail.trim().is_empty() {

@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use phase_engine::{
-    CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, RunState, admission,
+    CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, RunState,
+    admission,
 };
 use record::{CallCommand, Record};
 
@@ -56,15 +57,31 @@ fn held_up(
 
 fn through(opened: &Opened<'_>, phase: &str) -> Result<PhaseId, CallError> {
     let phases = opened.today().map(|today| {
-        today.platform.phases.iter().map(|phase| phase.id.clone()).collect::<Vec<_>>()
+        today
+            .platform
+            .phases
+            .iter()
+            .map(|phase| phase.id.clone())
+            .collect::<Vec<_>>()
     });
     let phases = phases.unwrap_or_default();
-    phases.iter().find(|id| id.as_str() == phase).cloned().ok_or_else(|| {
-        let names = phases.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
-        Failure::new(ExitCode::Unusable, format!("`--through {phase}` names no phase of this platform"))
+    phases
+        .iter()
+        .find(|id| id.as_str() == phase)
+        .cloned()
+        .ok_or_else(|| {
+            let names = phases
+                .iter()
+                .map(|id| format!("`{id}`"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            Failure::new(
+                ExitCode::Unusable,
+                format!("`--through {phase}` names no phase of this platform"),
+            )
             .hint(format!("its phases are {names}"))
             .into()
-    })
+        })
 }
 
 type Walked = Result<Ended, (Option<Box<Record>>, CallError)>;
@@ -79,12 +96,24 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         move |failure: Failure| (record.map(Box::new), CallError::from(failure))
     };
     let mut inner = held.ledger(call).map_err(fail(None))?;
-    held.settle_leftovers(&mut inner).map_err(fail(inner.record().cloned()))?;
+    held.settle_leftovers(&mut inner)
+        .map_err(fail(inner.record().cloned()))?;
     let record = inner.record().cloned();
     let history = inner.history();
     let standing = Standing(inner.view());
-    let world = held.world(standing, options.jobs).map_err(fail(record.clone()))?;
-    let states = !held.bench.stated().map_err(fail(record.clone()))?.is_empty();
+    let run = record
+        .as_ref()
+        .filter(|_| options.resume)
+        .map_or(&held.run, |record| &record.run)
+        .clone();
+    let world = held
+        .world(standing, run, options.jobs)
+        .map_err(fail(record.clone()))?;
+    let states = !held
+        .bench
+        .stated()
+        .map_err(fail(record.clone()))?
+        .is_empty();
     let target = &held.bench.target.name;
     let mode = admission(command, RunState::of(&history, states));
     if let Err(refusal) = mode {
@@ -108,9 +137,9 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
             History::of_new_run(history.standing)
         }
     };
-    let sequence = world.today().and_then(|today| {
-        today.platform.sequence().map_err(|error| unusable(&error))
-    });
+    let sequence = world
+        .today()
+        .and_then(|today| today.platform.sequence().map_err(|error| unusable(&error)));
     let sequence = sequence.map_err(fail(record.clone()))?;
     let interactive = !options.no_pause && held.bench.ui.interactive();
     let walk_options = Options {
@@ -121,8 +150,14 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         prune: Vec::new(),
     };
     let resumed = kind == CallKind::Resume;
-    let id = record.as_ref().filter(|_| resumed).map_or(&held.run, |record| &record.run);
-    held.bench.ui.tell(&Notice::Run { id: id.to_string(), resumed });
+    let id = record
+        .as_ref()
+        .filter(|_| resumed)
+        .map_or(&held.run, |record| &record.run);
+    held.bench.ui.tell(&Notice::Run {
+        id: id.to_string(),
+        resumed,
+    });
     let mut watch = Watch {
         bench: &held.bench,
         today: held.today.as_ref().ok().cloned(),
@@ -139,10 +174,17 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         &mut watch,
     );
     if !ended.pending.is_empty() {
-        let steps = ended.pending.iter().map(|step| format!("`{step}`")).collect::<Vec<_>>().join(", ");
+        let steps = ended
+            .pending
+            .iter()
+            .map(|step| format!("`{step}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
         held.bench.ui.tell(&Notice::Warning {
             message: format!("the definitions of {steps} have changed since they were applied"),
-            hint: Some(format!("once this run is finished, `rebuild up --target {target}` applies them")),
+            hint: Some(format!(
+                "once this run is finished, `rebuild up --target {target}` applies them"
+            )),
         });
     }
     let record = ledger.record().cloned();
@@ -168,7 +210,11 @@ pub(crate) fn concluded(record: Option<Record>, ended: phase_engine::Ended, targ
         ),
         (None, None) => None,
     };
-    Ended { record, exit: ended.exit, error: error.map(CallError::from) }
+    Ended {
+        record,
+        exit: ended.exit,
+        error: error.map(CallError::from),
+    }
 }
 
 /// A failure with its place in front and a way on behind.
@@ -215,8 +261,15 @@ pub(crate) fn preflight_of_new_run(
 
 /// Why preflight stopped a call.
 pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
-    let mut failure = Failure::new(ExitCode::Stopped, format!("preflight stopped `up` on target `{target}`"));
-    for phase in report.phases.iter().filter(|phase| !phase.verdict.is_clean()) {
+    let mut failure = Failure::new(
+        ExitCode::Stopped,
+        format!("preflight stopped `up` on target `{target}`"),
+    );
+    for phase in report
+        .phases
+        .iter()
+        .filter(|phase| !phase.verdict.is_clean())
+    {
         let n = phase.findings.len();
         failure = failure.because(format!(
             "phase `{}` is `{}`: {n} {}",
@@ -235,14 +288,21 @@ pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
 
 /// What may exist in no state stops `up` until it is settled.
 fn no_suspects(record: Option<&Record>, target: &str) -> Result<(), Failure> {
-    let suspects = record.map(|record| record.suspects.as_slice()).unwrap_or_default();
+    let suspects = record
+        .map(|record| record.suspects.as_slice())
+        .unwrap_or_default();
     if suspects.is_empty() {
         return Ok(());
     }
     let mut failure = Failure::new(ExitCode::Stopped, "objects may exist that are in no state");
     for suspect in suspects {
         failure = failure.because(match &suspect.address {
-            Some(address) => format!("`{}` of step `{}`, since {}", address.as_str(), suspect.step, suspect.since),
+            Some(address) => format!(
+                "`{}` of step `{}`, since {}",
+                address.as_str(),
+                suspect.step,
+                suspect.since
+            ),
             None => format!("step `{}`, since {}", suspect.step, suspect.since),
         });
     }

@@ -32,11 +32,17 @@ impl TargetWorld<'_, '_> {
                 return StepResult::failed(tofu_failure(&error, ExitCode::Failed), None);
             }
             let detail = match self.bench.mark(step) {
-                Ok(state) => Detail { state, ..Detail::default() },
+                Ok(state) => Detail {
+                    state,
+                    ..Detail::default()
+                },
                 Err(failure) => return StepResult::failed(failure, None),
             };
             if notes.note(detail).is_err() {
-                return StepResult::failed(Failure::failed("the ledger could not be written"), None);
+                return StepResult::failed(
+                    Failure::failed("the ledger could not be written"),
+                    None,
+                );
             }
             return match self.sight(step, basis) {
                 Ok(sight) => self.verdict_of(step, &sight),
@@ -47,7 +53,11 @@ impl TargetWorld<'_, '_> {
     }
 
     fn sight(&self, step: &StepId, basis: Basis) -> Result<Sight, Failure> {
-        let nothing = || Failure::failed(format!("step `{step}` is to be verified, and nothing stands of it"));
+        let nothing = || {
+            Failure::failed(format!(
+                "step `{step}` is to be verified, and nothing stands of it"
+            ))
+        };
         let entry = self.standing.get(step).ok_or_else(nothing)?;
         let applied = match basis {
             Basis::JustApplied => Some(&entry.applied),
@@ -58,21 +68,24 @@ impl TargetWorld<'_, '_> {
     }
 
     fn verdict_of(&self, step: &StepId, sight: &Sight) -> StepResult<Detail> {
-        let today = jiff::Zoned::new((self.bench.machine.now)(), jiff::tz::TimeZone::UTC).date();
-        let seen = judge(&sight.observation, today);
+        let seen = judge(&sight.observation, self.day());
         if seen.verdict == Verdict::Clean {
             return StepResult::well(None);
         }
         let interrupted = self.bench.stop.level() >= crate::stop::StopLevel::Gentle
             && seen.verdict == Verdict::NotRun;
-        let exit = if interrupted { ExitCode::Interrupted } else { ExitCode::Failed };
+        let exit = if interrupted {
+            ExitCode::Interrupted
+        } else {
+            ExitCode::Failed
+        };
         let failure = Failure::new(exit, format!("step `{step}` is `{}`", seen.verdict));
         StepResult::failed(self.explained(failure, &seen), None)
     }
 
     fn explained(&self, mut failure: Failure, seen: &StepVerdict) -> Failure {
         for finding in &seen.findings {
-            let mut text = finding.reason.to_string();
+            let mut text = finding.reason.as_str().to_owned();
             if let Some(address) = &finding.address {
                 text = format!("{text}: `{address}`");
             }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use phase_engine::{
-    ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult, StepId,
-    StepResult, TeardownResult, World,
+    ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult,
+    RunId, StepId, StepResult, TeardownResult, World,
 };
 use platform::{PhaseDef, StepDef, StepKind};
 use record::{Detail, StandingEntry};
@@ -37,6 +37,8 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) changed: AtomicBool,
     /// Steps of this call whose plan of now shows that nothing was to do.
     pub(crate) proven: Mutex<std::collections::BTreeSet<StepId>>,
+    /// The run that this call begins or goes on with.
+    pub(crate) run: RunId,
     /// How many steps are looked at at once.
     pub(crate) jobs: usize,
 }
@@ -58,7 +60,10 @@ impl TargetWorld<'_, '_> {
         judged: impl FnOnce(&T) -> (bool, String),
     ) -> T {
         let ui = &self.bench.ui;
-        ui.tell(&Notice::Step { step: step.to_string(), doing });
+        ui.tell(&Notice::Step {
+            step: step.to_string(),
+            doing,
+        });
         let started = Instant::now();
         let result = act();
         let (ok, summary) = judged(&result);
@@ -73,7 +78,11 @@ impl TargetWorld<'_, '_> {
     }
 
     /// The definitions of a phase, its values, and what they say of it.
-    fn phase_source(&self, phase: &PhaseId, basis: Basis) -> Result<(Arc<Source>, BTreeMap<String, Value>), Failure> {
+    fn phase_source(
+        &self,
+        phase: &PhaseId,
+        basis: Basis,
+    ) -> Result<(Arc<Source>, BTreeMap<String, Value>), Failure> {
         let entry = self.standing.of_phase(phase).into_iter().next_back();
         let applied = match (&entry, basis) {
             (Some(entry), Basis::JustApplied) => Some(&entry.applied),
@@ -81,21 +90,33 @@ impl TargetWorld<'_, '_> {
             (None, _) => None,
         };
         match applied {
-            Some(applied) => Ok((self.bench.library.get(&applied.bundle)?, applied.target.clone())),
+            Some(applied) => Ok((
+                self.bench.library.get(&applied.bundle)?,
+                applied.target.clone(),
+            )),
             None => Ok((Arc::clone(self.today()?), self.bench.target.values.clone())),
         }
     }
 
     pub(crate) fn kept_plan(&self, step: &StepId) -> Option<KeptPlan> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).remove(step)
+        self.plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(step)
     }
 
     pub(crate) fn set_proven(&self, step: &StepId) {
-        self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(step.clone());
+        self.proven
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(step.clone());
     }
 
     fn is_proven(&self, step: &StepId) -> bool {
-        self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(step)
+        self.proven
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(step)
     }
 
     /// The definitions to tear a step down with, the one last attempted first; today's where nothing is recorded.
@@ -106,14 +127,21 @@ impl TargetWorld<'_, '_> {
         let Some(entry) = self.standing.get(step) else {
             let today = self.today()?;
             today.step(step).map_err(|_| {
-                Failure::failed(format!("nothing says what step `{step}` is: neither the record nor today's definitions"))
-                    .hint("bring back the definitions that made it, then run `rebuild down` again")
+                Failure::failed(format!(
+                    "nothing says what step `{step}` is: neither the record nor today's definitions"
+                ))
+                .hint("bring back the definitions that made it, then run `rebuild down` again")
             })?;
             return Ok(vec![(Arc::clone(today), None)]);
         };
         entry
             .teardown_order()
-            .map(|applied| Ok((self.bench.library.get(&applied.bundle)?, Some((entry.clone(), applied.clone())))))
+            .map(|applied| {
+                Ok((
+                    self.bench.library.get(&applied.bundle)?,
+                    Some((entry.clone(), applied.clone())),
+                ))
+            })
             .collect()
     }
 }
@@ -141,29 +169,52 @@ impl World for TargetWorld<'_, '_> {
         }
     }
 
-    fn apply(&self, step: &StepId, plan: Prepared, notes: &dyn Notes<Detail>) -> StepResult<Detail> {
+    fn apply(
+        &self,
+        step: &StepId,
+        plan: Prepared,
+        notes: &dyn Notes<Detail>,
+    ) -> StepResult<Detail> {
         let act = || self.apply_step(step, plan, notes);
-        self.told(step, Doing::Apply, act, |(result, summary): &(StepResult<Detail>, String)| match &result.end {
-            Ok(()) => (true, summary.clone()),
-            Err(failure) => (false, failure.what.clone()),
-        })
+        self.told(
+            step,
+            Doing::Apply,
+            act,
+            |(result, summary): &(StepResult<Detail>, String)| match &result.end {
+                Ok(()) => (true, summary.clone()),
+                Err(failure) => (false, failure.what.clone()),
+            },
+        )
         .0
     }
 
     fn verify(&self, step: &StepId, basis: Basis, notes: &dyn Notes<Detail>) -> StepResult<Detail> {
-        if basis == Basis::JustApplied && self.is_proven(step) && !self.changed.load(Ordering::SeqCst) {
+        if basis == Basis::JustApplied
+            && self.is_proven(step)
+            && !self.changed.load(Ordering::SeqCst)
+        {
             // The plan that showed that nothing was to do is the proof, as long as nothing changed since.
             return StepResult::well(None);
         }
-        self.told(step, Doing::Verify, || self.verify_step(step, basis, notes), judged)
+        self.told(
+            step,
+            Doing::Verify,
+            || self.verify_step(step, basis, notes),
+            judged,
+        )
     }
 
     fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure> {
         let (source, values) = self.phase_source(phase, basis)?;
-        let Some(def) = source.platform.phase(phase) else { return Ok(()) };
+        let Some(def) = source.platform.phase(phase) else {
+            return Ok(());
+        };
         for check in &def.checks {
-            self.bench.need_outputs(check.kind.exprs(), &self.standing)?;
-            let asked = self.bench.ask(&source, def, check, &values, basis == Basis::JustApplied);
+            self.bench
+                .need_outputs(check.kind.exprs(), &self.standing)?;
+            let asked = self
+                .bench
+                .ask(&source, def, check, &values, basis == Basis::JustApplied);
             self.bench.ui.tell(&Notice::Check {
                 phase: phase.to_string(),
                 check: check.name.clone(),
@@ -180,7 +231,10 @@ impl World for TargetWorld<'_, '_> {
         if report.passes() {
             return Ok(());
         }
-        Err(Failure::new(ExitCode::Stopped, "preflight stopped it: phases that stand from earlier runs are not as applied"))
+        Err(Failure::new(
+            ExitCode::Stopped,
+            "preflight stopped it: phases that stand from earlier runs are not as applied",
+        ))
     }
 
     fn store_made(&self, _: &PhaseId) -> Result<(), Failure> {
@@ -222,7 +276,10 @@ impl World for TargetWorld<'_, '_> {
 }
 
 /// A step of today's definitions.
-pub(crate) fn step_of<'s>(source: &'s Source, step: &StepId) -> Result<(&'s PhaseDef, &'s StepDef), Failure> {
+pub(crate) fn step_of<'s>(
+    source: &'s Source,
+    step: &StepId,
+) -> Result<(&'s PhaseDef, &'s StepDef), Failure> {
     source.step(step)
 }
 

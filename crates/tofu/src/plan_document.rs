@@ -51,9 +51,6 @@ pub struct PlanDocument {
     /// Whether planning failed half-way.
     #[serde(default)]
     pub errored: bool,
-    /// The configuration: which attributes it sets, and what its outputs refer to.
-    #[serde(default)]
-    pub configuration: Value,
 }
 
 impl fmt::Debug for PlanDocument {
