@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, ThemeCharacters};
 use phase_engine::ExitCode;
 use platform::{Fault, Faults};
+use run::CallError;
 use serde::Serialize;
 
 use crate::stream::{Look, Tone, clean};
@@ -114,6 +115,14 @@ impl Failure {
             source = cause.source();
         }
         failure
+    }
+
+    /// A failure of a call.
+    pub(crate) fn of_call(error: CallError, look: Look) -> Self {
+        match error {
+            CallError::Definitions { faults } => Self::of_faults(&faults, look),
+            CallError::Failure(failure) => failure.into(),
+        }
     }
 
     /// A failure told by faults of the definitions, each drawn with its text underlined.

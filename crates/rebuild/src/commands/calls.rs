@@ -1,63 +1,98 @@
-//! What the crate `run` does for each command, put into words.
+//! What the crate `run` does for each command, handed on to be told.
 
 use std::sync::Arc;
 
 use phase_engine::ExitCode;
+use run::CallError;
 use run::api::{CheckOptions, DownOptions, Site, UpOptions};
 use run::stop::StopRequests;
 use run::ui::Ui;
 
-use super::{Context, Told};
+use super::{Context, Told, telling};
 use crate::failure::Failure;
 
-pub(super) fn up(_: &Context, _: &Site, _: &UpOptions, _: &Arc<StopRequests>, _: &dyn Ui) -> Told {
-    missing("up")
+pub(super) fn up(
+    context: &Context,
+    site: &Site,
+    options: &UpOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    ended(context, run::up(&context.machine, site, options, stop, ui))
 }
 
 pub(super) fn down(
-    _: &Context,
-    _: &Site,
-    _: &DownOptions,
-    _: &Arc<StopRequests>,
-    _: &dyn Ui,
+    context: &Context,
+    site: &Site,
+    options: &DownOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
 ) -> Told {
-    missing("down")
+    if options.dry_run {
+        let dry = run::down_dry_run(&context.machine, site, stop, ui);
+        return told(context, dry, |dry| telling::dry_run(&dry, context.out));
+    }
+    ended(
+        context,
+        run::down(&context.machine, site, options, stop, ui),
+    )
 }
 
 pub(super) fn preflight(
-    _: &Context,
-    _: &Site,
-    _: usize,
-    _: Option<&str>,
-    _: &Arc<StopRequests>,
-    _: &dyn Ui,
+    context: &Context,
+    site: &Site,
+    jobs: usize,
+    first_build: Option<&str>,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
 ) -> Told {
-    missing("preflight")
+    let looked = run::preflight(&context.machine, site, jobs, first_build, stop, ui);
+    let failure = looked
+        .error
+        .map(|error| Failure::of_call(error, context.err));
+    telling::preflight(looked.report.as_ref(), failure, looked.exit, context.out)
 }
 
-pub(super) fn check(_: &Context, _: &CheckOptions, _: &Arc<StopRequests>, _: &dyn Ui) -> Told {
-    missing("check")
+pub(super) fn check(_: &Context, _: &CheckOptions, _: &Arc<dyn Ui>) -> Told {
+    Told::failed(Failure::new(ExitCode::Unusable, "`check` is not there yet"))
 }
 
-pub(super) fn status(_: &Context, _: &Site) -> Told {
-    missing("status")
+pub(super) fn status(context: &Context, site: &Site) -> Told {
+    let status = run::status(&context.machine, site);
+    told(context, status, |status| {
+        telling::status(&status, context.out)
+    })
 }
 
-pub(super) fn runs_list(_: &Context, _: &Site) -> Told {
-    missing("runs list")
+pub(super) fn runs_list(context: &Context, site: &Site) -> Told {
+    let listed = run::runs_list(&context.machine, site);
+    told(context, listed, |listed| {
+        telling::runs(&site.target, &listed, context.out)
+    })
 }
 
-pub(super) fn runs_show(_: &Context, _: &Site, _: &str) -> Told {
-    missing("runs show")
+pub(super) fn runs_show(context: &Context, site: &Site, id: &str) -> Told {
+    let record = run::runs_show(&context.machine, site, id);
+    told(context, record, |record| {
+        telling::run_shown(&record, context.out)
+    })
 }
 
-pub(super) fn unlock(_: &Context, _: &Site, _: &Arc<StopRequests>, _: &dyn Ui) -> Told {
-    missing("unlock")
+pub(super) fn unlock(context: &Context, site: &Site, ui: &Arc<dyn Ui>) -> Told {
+    let unlocked = run::unlock(&context.machine, site, ui);
+    told(context, unlocked, |unlocked| telling::unlocked(&unlocked))
 }
 
-fn missing(command: &str) -> Told {
-    Told::failed(Failure::new(
-        ExitCode::Unusable,
-        format!("`{command}` is not there yet"),
-    ))
+fn ended(context: &Context, ended: run::Ended) -> Told {
+    let failure = ended
+        .error
+        .map(|error| Failure::of_call(error, context.err));
+    telling::run(ended.record.as_ref(), failure, ended.exit, context.out)
+}
+
+fn told<T>(context: &Context, result: Result<T, CallError>, tell: impl FnOnce(T) -> Told) -> Told {
+    match result {
+        Ok(result) => tell(result),
+        Err(error) => Told::failed(Failure::of_call(error, context.err)),
+    }
 }

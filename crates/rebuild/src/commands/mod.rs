@@ -11,6 +11,7 @@ use std::time::Duration;
 use phase_engine::ExitCode;
 use run::api::{CheckOptions, DownOptions, Machine, Site, UpOptions};
 use run::stop::StopRequests;
+use run::ui::Ui;
 use serde_json::{Value, json};
 
 use crate::args::{self, Cli, Command, Output, RunsCommand};
@@ -131,7 +132,7 @@ impl Context {
         &self,
         grace: Option<Duration>,
         asks: Asks,
-        work: impl FnOnce(&Arc<StopRequests>, &Operator<'_>) -> Told,
+        work: impl FnOnce(&Arc<StopRequests>, &Arc<dyn Ui>) -> Told,
     ) -> Told {
         let stop = Arc::new(StopRequests::new(grace));
         let teller = self.teller(asks);
@@ -149,20 +150,35 @@ impl Context {
             failure.causes.push(error.to_string());
             return Told::failed(failure);
         }
+        let told = work(&stop, &self.operator(&teller, &stop, asks));
+        teller.end();
+        told
+    }
+
+    fn operator(
+        &self,
+        teller: &Arc<dyn Teller>,
+        stop: &Arc<StopRequests>,
+        asks: Asks,
+    ) -> Arc<dyn Ui> {
         let allowed =
             self.terminals.stdin && self.terminals.stderr && !self.is_ci && asks == Asks::People;
         let questions = Questions {
             allowed,
-            stop: Arc::clone(&stop),
+            stop: Arc::clone(stop),
             look: self.err,
         };
-        let told = work(
-            &stop,
-            &Operator {
-                teller: &*teller,
-                questions,
-            },
-        );
+        Arc::new(Operator {
+            teller: Arc::clone(teller),
+            questions,
+        })
+    }
+
+    /// Runs something that tells as it goes on, asks nothing, and that a signal may simply end.
+    fn told_about(&self, work: impl FnOnce(&Arc<dyn Ui>) -> Told) -> Told {
+        let teller = self.teller(Asks::Nothing);
+        let nobody = Arc::new(StopRequests::new(None));
+        let told = work(&self.operator(&teller, &nobody, Asks::Nothing));
         teller.end();
         told
     }
@@ -203,9 +219,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 fix: check.fix,
                 require_tflint: check.require_tflint,
             };
-            context.operated(None, Asks::Nothing, |stop, ui| {
-                calls::check(context, &options, stop, ui)
-            })
+            context.told_about(|ui| calls::check(context, &options, ui))
         }
         Command::Status(status) => calls::status(context, &context.site(&status.target)),
         Command::Runs(runs) => match runs.command {
@@ -216,9 +230,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
         },
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
-            context.operated(None, Asks::People, |stop, ui| {
-                calls::unlock(context, &site, stop, ui)
-            })
+            context.told_about(|ui| calls::unlock(context, &site, ui))
         }
     }
 }

@@ -3,13 +3,14 @@
 use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
+use run::{DryRun, Unlocked};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Told;
 use crate::failure::Failure;
 use crate::render;
-use crate::stream::Look;
+use crate::stream::{Look, clean};
 
 /// The end of `up` or `down`: the record is the document, whatever went wrong.
 pub(super) fn run(
@@ -26,28 +27,37 @@ pub(super) fn run(
     }
 }
 
-/// A preflight that came to its verdict.
-pub(super) fn preflight(report: &Report, exit: ExitCode, look: Look) -> Told {
-    let failure = (exit != ExitCode::Done).then(|| {
-        let n_findings = report.n_findings();
-        let found = match n_findings {
-            0 => "what stopped it is named in the report".to_owned(),
-            1 => "1 finding".to_owned(),
-            n => format!("{n} findings"),
-        };
-        let mut failure = Failure::new(
-            exit,
-            format!("preflight of target `{}` stopped", report.target),
-        );
-        failure.causes.push(found);
-        failure.hint("nothing was changed; the report says what differs, phase by phase")
-    });
+/// A preflight; the report is the document, even where it stops.
+pub(super) fn preflight(
+    report: Option<&Report>,
+    failure: Option<Failure>,
+    exit: ExitCode,
+    look: Look,
+) -> Told {
     Told {
-        document: Some(document(report)),
-        text: render::preflight(report, look),
+        document: report.map(document),
+        text: report.map_or_else(String::new, |report| render::preflight(report, look)),
         failure,
         exit,
     }
+}
+
+/// `down --dry-run`.
+pub(super) fn dry_run(dry: &DryRun, look: Look) -> Told {
+    Told::done(document(dry), render::dry_run(dry, look))
+}
+
+/// `unlock`.
+pub(super) fn unlocked(unlocked: &Unlocked) -> Told {
+    let holder = unlocked
+        .holder
+        .as_deref()
+        .unwrap_or("somebody who left no name");
+    let text = format!(
+        "the lock of {} is removed; it was held by {holder}\n",
+        unlocked.target
+    );
+    Told::done(document(unlocked), clean(&text).into_owned())
 }
 
 /// `status`.
@@ -88,12 +98,27 @@ mod tests {
 
     #[test]
     fn a_preflight_that_stopped_is_a_document_and_an_error() {
-        let stopped = preflight(&report("stopped"), ExitCode::Stopped, Look::PLAIN);
+        let failure = Failure::new(ExitCode::Stopped, "preflight stops");
+        let report = report("stopped");
+        let stopped = preflight(Some(&report), Some(failure), ExitCode::Stopped, Look::PLAIN);
         assert_eq!(stopped.document.as_ref().unwrap()["verdict"], "stopped");
-        assert_eq!(stopped.failure.as_ref().unwrap().exit, ExitCode::Stopped);
-        let clean = preflight(&report("clean"), ExitCode::Done, Look::PLAIN);
-        assert!(clean.failure.is_none());
-        assert_eq!(clean.exit, ExitCode::Done);
+        assert_eq!(stopped.exit, ExitCode::Stopped);
+        assert!(stopped.text.starts_with("preflight of drill: stopped"));
+    }
+
+    #[test]
+    fn an_unlock_names_the_holder() {
+        let was = Unlocked {
+            schema: 1,
+            target: "drill".to_owned(),
+            holder: Some("ada on bench".to_owned()),
+        };
+        let told = unlocked(&was);
+        assert_eq!(
+            told.text,
+            "the lock of drill is removed; it was held by ada on bench\n"
+        );
+        assert_eq!(told.document.unwrap()["holder"], "ada on bench");
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn finished() -> Record {
 
 #[test]
 fn a_run_over_its_budget() {
-    insta::assert_snapshot!(run(&failed(), Look::PLAIN));
+    insta::assert_snapshot!(super::run(&failed(), Look::PLAIN));
 }
 
 #[test]
@@ -123,4 +123,30 @@ fn colour_moves_nothing() {
     let painted = run_whole(&failed(), colored);
     assert!(painted.contains('\x1b'));
     assert_eq!(clean(&painted), run_whole(&failed(), Look::PLAIN));
+}
+
+#[test]
+fn a_dry_run_lists_every_resource_in_order() {
+    let step = |step: &str, addresses: &[&str]| run::DryStep {
+        step: step.to_owned(),
+        addresses: addresses
+            .iter()
+            .map(|&address| address.to_owned())
+            .collect(),
+    };
+    let steps = vec![
+        step("4.canary", &[]),
+        step("1a.edge", &["local_file.b", "local_file.a"]),
+    ];
+    let dry = run::DryRun {
+        schema: 1,
+        target: "drill".to_owned(),
+        steps,
+    };
+    insta::assert_snapshot!(dry_run(&dry, Look::PLAIN));
+    let nothing = run::DryRun {
+        steps: Vec::new(),
+        ..dry
+    };
+    assert_eq!(dry_run(&nothing, Look::PLAIN), "nothing stands in drill\n");
 }

@@ -209,10 +209,12 @@ fn checkpoint(summary: &Checkpoint, look: Look) -> String {
     let done = format!("phase {} is verified", summary.phase);
     let mut text = format!("{}: {}\n", look.paint(Tone::Good, &done), clean(&made));
     text.push_str(&format!(
-        "  {} in this phase, {} in this run, {}",
+        "  {} in this phase, {} in this run{}",
         seconds(summary.phase_seconds),
         seconds(summary.run_seconds),
-        budget(summary.budget_left_seconds, look)
+        summary
+            .budget_left_seconds
+            .map_or_else(String::new, |left| budget(left, look))
     ));
     if let Some(next) = &summary.next {
         text.push_str(&format!("; next is phase {next}"));
@@ -222,10 +224,10 @@ fn checkpoint(summary: &Checkpoint, look: Look) -> String {
 
 fn budget(left: f64, look: Look) -> String {
     if left >= 0.0 {
-        return format!("{} of the budget left", seconds(left));
+        return format!(", {} of the budget left", seconds(left));
     }
     let over = format!("{} over the budget", seconds(-left));
-    look.paint(Tone::Warn, &over).into_owned()
+    format!(", {}", look.paint(Tone::Warn, &over))
 }
 
 fn warning(look: Look, message: &str, hint: Option<&str>) -> String {

@@ -123,7 +123,7 @@ fn all() -> Vec<Notice> {
                 made: vec![text("3 created"), text("1 updated")],
                 phase_seconds: 4.2,
                 run_seconds: 65.0,
-                budget_left_seconds: 3535.0,
+                budget_left_seconds: Some(3535.0),
                 next: Some(text("1b")),
             },
         },
@@ -131,7 +131,7 @@ fn all() -> Vec<Notice> {
             summary: Checkpoint {
                 phase: text("4"),
                 run_seconds: 7500.0,
-                budget_left_seconds: -600.0,
+                budget_left_seconds: Some(-600.0),
                 ..Checkpoint::default()
             },
         },

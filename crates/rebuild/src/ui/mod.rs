@@ -7,6 +7,8 @@ mod questions;
 #[cfg(test)]
 mod terminal_tests;
 
+use std::sync::Arc;
+
 use run::ui::{Answer, Checkpoint, Notice, Ui};
 
 pub(crate) use human::Human;
@@ -38,12 +40,12 @@ pub(crate) enum Verbosity {
 }
 
 /// The operator of one call: told by one of the tellers, asked where there is somebody to ask.
-pub(crate) struct Operator<'a> {
-    pub(crate) teller: &'a dyn Teller,
+pub(crate) struct Operator {
+    pub(crate) teller: Arc<dyn Teller>,
     pub(crate) questions: Questions,
 }
 
-impl Operator<'_> {
+impl Operator {
     fn aside<T>(&self, refused: T, ask: impl Fn() -> T) -> T {
         let mut answer = refused;
         self.teller.aside(&mut || answer = ask());
@@ -51,7 +53,7 @@ impl Operator<'_> {
     }
 }
 
-impl Ui for Operator<'_> {
+impl Ui for Operator {
     fn tell(&self, notice: &Notice) {
         self.teller.tell(notice);
     }

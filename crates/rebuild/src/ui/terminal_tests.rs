@@ -30,7 +30,7 @@ fn child() {
         look: Look::PLAIN,
     };
     let operator = Operator {
-        teller: &human,
+        teller: Arc::new(human),
         questions,
     };
     let say = |text: String| operator.teller.say(&format!("{text}\n"));
