@@ -26,7 +26,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) base: &'a BTreeMap<OsString, OsString>,
     pub(crate) home: &'a Path,
     pub(crate) tmp: &'a Path,
-    pub(crate) sockets: Option<&'a Path>,
     pub(crate) cli_config: &'a Path,
     pub(crate) data_dir: &'a Path,
     pub(crate) backend: Option<&'a Backend>,
@@ -63,9 +62,6 @@ pub(crate) fn environment(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
     let mut set = |name: &str, value: OsString| env.insert(name.into(), value);
     set("HOME", parts.home.into());
     set("TMPDIR", parts.tmp.into());
-    if let Some(sockets) = parts.sockets {
-        set("PLUGIN_UNIX_SOCKET_DIR", sockets.into());
-    }
     set("TF_IN_AUTOMATION", "1".into());
     set("TF_INPUT", "0".into());
     set("CHECKPOINT_DISABLE", "1".into());
@@ -99,7 +95,6 @@ mod tests {
             base,
             home: Path::new("/w/home"),
             tmp: Path::new("/w/tmp"),
-            sockets: None,
             cli_config: Path::new("/w/cli.tofurc"),
             data_dir: Path::new("/w/data"),
             backend,

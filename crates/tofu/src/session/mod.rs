@@ -38,8 +38,9 @@ use crate::step_dir::{ERRORED_STATE, InitInputs, Slot, StepDir};
 use crate::transcript::Transcript;
 use crate::workshop::Workshop;
 
-/// Longer paths leave no room for a socket's name (`sun_path`, 104 bytes on macOS).
-const SOCKET_ROOM: usize = 70;
+/// A plugin makes its socket in TMPDIR, and a longer path leaves no room for its name (`sun_path`, 104
+/// bytes on macOS).
+const SOCKET_ROOM: usize = 80;
 
 /// What a session is made from.
 #[derive(Clone)]
@@ -86,6 +87,7 @@ pub struct Session {
     memory: Arc<MemoryDir>,
     var_file: Option<PathBuf>,
     directory: PathBuf,
+    tmp: PathBuf,
     data_dir: Mutex<Option<PathBuf>>,
     n_files: AtomicU64,
     init_pauses: Vec<Duration>,
@@ -113,6 +115,12 @@ impl Session {
             .map_err(|error| failed(error.into()))?;
         let memory = MemoryDir::create("tofu")
             .map_err(|error| failed(io_cause("make a memory-backed directory", error)))?;
+        let mut tmp = settings.workshop.tmp();
+        if tmp.as_os_str().len() > SOCKET_ROOM {
+            tmp = memory.path().join("tmp");
+            process::files::create_private_dir(&tmp)
+                .map_err(|error| failed(io_cause("make a short TMPDIR", error)))?;
+        }
         let var_file = if settings.variables.is_empty() {
             None
         } else {
@@ -128,6 +136,7 @@ impl Session {
             memory: Arc::new(memory),
             var_file,
             directory,
+            tmp,
             data_dir: Mutex::new(None),
             n_files: AtomicU64::new(0),
             init_pauses: init::PAUSES.to_vec(),
@@ -349,12 +358,10 @@ impl Session {
     ) -> Invocation {
         let settings = &self.settings;
         let workshop = &settings.workshop;
-        let tmp = workshop.tmp();
         let env = environment::environment(&environment::Parts {
             base: &settings.env,
             home: &workshop.home(),
-            tmp: &tmp,
-            sockets: (tmp.as_os_str().len() > SOCKET_ROOM).then(|| self.memory.path()),
+            tmp: &self.tmp,
             cli_config: &if offline {
                 workshop.offline_cli_config()
             } else {

@@ -11,6 +11,7 @@ use crate::arguments::Command;
 use crate::error::{Cause, RunError};
 use crate::events::Diagnostic;
 use crate::outcome::needs_init;
+use crate::state::{StateFacts, StateFactsError};
 
 /// One root module output with its value, sensitive ones included.
 #[derive(Clone, PartialEq, Deserialize)]
@@ -103,7 +104,16 @@ impl Session {
     /// When it can't be read.
     pub fn state_pull(&self) -> Result<Option<Vec<u8>>, RunError> {
         let ran = self.run(&Command::StatePull)?;
-        Ok((!ran.stdout.trim_ascii().is_empty()).then_some(ran.stdout))
+        if ran.stdout.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        // For a state that is not there OpenTofu prints one that never was.
+        let facts =
+            StateFacts::read(&ran.stdout).map_err(|StateFactsError::Unreadable(error)| {
+                self.error("state pull", Cause::Answer(error))
+            })?;
+        let was_never = facts.lineage.is_empty() && facts.serial == 0 && facts.addresses.is_empty();
+        Ok((!was_never).then_some(ran.stdout))
     }
 
     /// Writes a plain state through the encryption. OpenTofu refuses another lineage and an older

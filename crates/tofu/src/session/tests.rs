@@ -382,19 +382,22 @@ fn an_emergency_state_is_held_and_never_logged() {
 #[test]
 fn a_plugin_socket_gets_a_short_directory_where_the_path_is_long() {
     let dir = tempfile::tempdir().unwrap();
-    let workshop = Workshop::open(&dir.path().join("x".repeat(90)), None).unwrap();
-    let world = World {
-        _dir: dir,
-        workshop,
-    };
-    let spawner = scripted(vec![("init", vec![Script::exits(0)])]);
-    world.session(spawner.clone()).init(false).unwrap();
-    let sockets = spawner.calls()[0]
-        .env
-        .get(&OsString::from("PLUGIN_UNIX_SOCKET_DIR"))
-        .cloned()
-        .unwrap();
-    assert!(sockets.len() < SOCKET_ROOM, "{sockets:?}");
+    for (name, is_long) in [("x".repeat(90), true), ("x".to_owned(), false)] {
+        let workshop = Workshop::open(&dir.path().join(name), None).unwrap();
+        let world = World {
+            _dir: tempfile::tempdir().unwrap(),
+            workshop,
+        };
+        let spawner = scripted(vec![("init", vec![Script::exits(0)])]);
+        let session = world.session(spawner.clone());
+        session.init(false).unwrap();
+        let tmp = PathBuf::from(&spawner.calls()[0].env[&OsString::from("TMPDIR")]);
+        assert!(
+            tmp.is_dir() && tmp.as_os_str().len() <= SOCKET_ROOM,
+            "{tmp:?}"
+        );
+        assert_eq!(tmp != world.workshop.tmp(), is_long);
+    }
 }
 
 #[test]

@@ -164,15 +164,14 @@ impl StepDir {
             return Ok(());
         }
         let link = self.path().join("data").join(to);
-        match link.symlink_metadata() {
-            Ok(there) if there.is_dir() => return Ok(()),
-            Ok(_) => fs::remove_file(&link)?,
-            Err(_) => {}
+        if link.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+            return Ok(());
         }
-        match std::os::unix::fs::symlink(from, &link) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        }
+        // By a rename: whoever looks finds the former alias or this one.
+        let new = link.with_extension("new");
+        disk::remove_if_there(&new)?;
+        std::os::unix::fs::symlink(from, &new)?;
+        fs::rename(&new, &link)
     }
 
     /// Removes all but the most recently used data directories.

@@ -21,6 +21,7 @@ crate::tests![
     a_registry_that_is_not_there_is_a_network_fault,
     downloaded_modules_travel_and_need_their_source_no_more,
     local_modules_need_nothing_packed,
+    another_port_needs_no_init,
     a_data_directory_with_another_backend_is_refused,
 ];
 
@@ -394,4 +395,35 @@ fn a_data_directory_with_another_backend_is_refused() {
         }),
         "nothing is migrated: {error}"
     );
+}
+
+fn another_port_needs_no_init() {
+    let mut world = World::new();
+    let main = "resource \"terraform_data\" \"a\" {}\n";
+    world.session(main).apply(tofu::ApplyWhat::Direct).unwrap();
+    let state = world.backend.held().state.clone();
+    world.backend = crate::backend::FakeBackend::start();
+    assert!(
+        world.session(main).state_pull().unwrap().is_none(),
+        "nothing there yet"
+    );
+    world.backend.held().state = state;
+    let session = world.session(main);
+    assert!(session.init(false).unwrap().was_warm);
+    let plan = session
+        .plan(tofu::PlanMode::Normal, &tofu::PlanOptions::default())
+        .unwrap();
+    assert_eq!(plan.outcome.real_changes().count(), 0);
+    let logs = fs::read_dir(world.workshop.logs(&"1a/edge".parse().unwrap())).unwrap();
+    let n_inits = logs
+        .filter(|log| {
+            log.as_ref()
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .contains("init")
+        })
+        .count();
+    assert_eq!(n_inits, 1);
 }

@@ -3,11 +3,12 @@
 use std::sync::Mutex;
 
 use serde_json::json;
-use tofu::{ApplyWhat, PlanMode, PlanOptions, Session};
+use tofu::{ApplyWhat, PlanMode, PlanOptions, Session, Workshop};
 
 use crate::world::*;
 
 crate::tests![
+    drift_is_told_with_values_by_a_real_provider_below_a_long_path,
     a_false_check_is_told_by_name,
     outputs_alone_are_told_with_known_values,
     nothing_of_the_caller_reaches_tofu,
@@ -121,4 +122,32 @@ fn replacements_can_be_asked_for() {
         panic!("{:?}", plan.outcome.planned)
     };
     assert!(change.action.destroys() && change.reason == "requested");
+}
+
+/// A provider's socket has no room below such a path.
+fn drift_is_told_with_values_by_a_real_provider_below_a_long_path() {
+    let mut world = World::new();
+    let long = world.dir.path().join("long".repeat(25));
+    world.workshop = Workshop::open(&long, Some(&mirror())).unwrap();
+    let file = world.dir.path().join("made");
+    let main = format!(
+        "resource \"local_file\" \"a\" {{\n  content  = \"one\"\n  filename = \"{}\"\n}}\n",
+        file.display()
+    );
+    let applied = world.session(&main).apply(ApplyWhat::Direct).unwrap();
+    assert_eq!(applied.outcome.completed[0].address, "local_file.a");
+    std::fs::remove_file(&file).unwrap();
+    let session = world.session(&main);
+    let plan = session
+        .plan(PlanMode::Normal, &PlanOptions::default())
+        .unwrap();
+    assert_eq!(plan.outcome.drift.len(), 1);
+    assert_eq!(plan.outcome.drift[0].action.as_str(), "delete");
+    let document = session.show(&plan).unwrap();
+    let drift = &document.resource_drift[0];
+    assert_eq!(
+        (drift.address.as_str(), &drift.change.before["content"]),
+        ("local_file.a", &json!("one"))
+    );
+    assert!(drift.provider_name.ends_with("hashicorp/local"));
 }

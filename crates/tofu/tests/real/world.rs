@@ -39,6 +39,16 @@ pub(crate) fn program() -> Program {
         .clone()
 }
 
+/// The CLI configuration of a mirror that has the local provider.
+#[expect(clippy::disallowed_methods, reason = "the tests' own switch")]
+pub(crate) fn mirror() -> std::path::PathBuf {
+    std::env::var_os("REBUILD_TEST_MIRROR")
+        .expect(
+            "REBUILD_TEST_MIRROR is not set: run `cargo xtask tools`, which says what to set it to",
+        )
+        .into()
+}
+
 #[expect(clippy::disallowed_methods, reason = "the tests' own switch")]
 pub(crate) fn path_env() -> OsString {
     std::env::var_os("PATH").unwrap()
