@@ -127,7 +127,7 @@ fn colour_moves_nothing() {
 
 #[test]
 fn a_dry_run_lists_every_resource_in_order() {
-    let step = |step: &str, addresses: &[&str]| run::DryStep {
+    let step = |step: &str, addresses: &[&str]| ::run::DryStep {
         step: step.to_owned(),
         addresses: addresses
             .iter()
@@ -138,13 +138,13 @@ fn a_dry_run_lists_every_resource_in_order() {
         step("4.canary", &[]),
         step("1a.edge", &["local_file.b", "local_file.a"]),
     ];
-    let dry = run::DryRun {
+    let dry = ::run::DryRun {
         schema: 1,
         target: "drill".to_owned(),
         steps,
     };
     insta::assert_snapshot!(dry_run(&dry, Look::PLAIN));
-    let nothing = run::DryRun {
+    let nothing = ::run::DryRun {
         steps: Vec::new(),
         ..dry
     };
