@@ -3,7 +3,7 @@
 use phase_engine::{RunStatus, StepStatus};
 use record::{
     CallCommand, CallRecord, ErrorRecord, PhaseRecord, PhaseStatus, Record, StandingEntry,
-    StepRecord,
+    StepRecord, Time,
 };
 
 use super::table::{Cell, table};
@@ -23,6 +23,12 @@ pub(crate) fn run(record: &Record, look: Look) -> String {
     text.push_str(&format!("  {}\n", time(record, look)));
     let rows: Vec<_> = record.phases.iter().map(phase_row).collect();
     text.push_str(&table(&rows, "  ", look));
+    if record.status == RunStatus::Paused {
+        text.push_str(&format!(
+            "`rebuild up --target {} --resume` goes on\n",
+            record.target
+        ));
+    }
     text
 }
 
@@ -66,7 +72,7 @@ pub(crate) fn run_whole(record: &Record, look: Look) -> String {
             Cell::from(clean(text.as_deref().unwrap_or_default()).into_owned())
         };
         vec![
-            decision.at.to_string().into(),
+            moment(decision.at).into(),
             word(&decision.kind).into(),
             part(&decision.about),
             clean(&decision.user).into_owned().into(),
@@ -110,6 +116,11 @@ fn section(text: &mut String, title: &str, rows: &[Vec<Cell>], look: Look) {
     }
 }
 
+/// A point in time to the second, in UTC.
+pub(super) fn moment(time: Time) -> String {
+    time.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// How long the run took, measured against its budget.
 pub(super) fn time(record: &Record, look: Look) -> String {
     let mut text = match record.last_verify {
@@ -141,7 +152,7 @@ fn phase_row(phase: &PhaseRecord) -> Vec<Cell> {
         PhaseStatus::Failed | PhaseStatus::Interrupted | PhaseStatus::TeardownFailed => Tone::Bad,
         PhaseStatus::Applying | PhaseStatus::Verifying | PhaseStatus::TearingDown => Tone::Warn,
     };
-    let paused = if phase.pause_seconds > 0.0 {
+    let paused = if phase.pause_seconds >= 1.0 {
         format!("paused {}", seconds(phase.pause_seconds))
     } else {
         String::new()
@@ -194,7 +205,7 @@ fn call_row(call: &CallRecord) -> Vec<Cell> {
         (None, _) => String::new(),
     };
     vec![
-        call.started.to_string().into(),
+        moment(call.started).into(),
         command.into(),
         end.into(),
         clean(&format!("{}@{}", call.user, call.host))

@@ -3,7 +3,7 @@
 use record::Listed;
 use serde_json::{Value, json};
 
-use super::run::{time, tone_of_run};
+use super::run::{moment, time, tone_of_run};
 use super::table::{Cell, table};
 use crate::stream::{Look, Tone, clean};
 
@@ -21,7 +21,7 @@ pub(crate) fn runs(target: &str, listed: &[Listed], look: Look) -> String {
                     record.status.word().to_owned(),
                     Some(tone_of_run(record.status)),
                 ),
-                record.first_start.to_string().into(),
+                moment(record.first_start).into(),
                 time(
                     record,
                     Look {

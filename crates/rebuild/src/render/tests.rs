@@ -150,3 +150,14 @@ fn a_dry_run_lists_every_resource_in_order() {
     };
     assert_eq!(dry_run(&nothing, Look::PLAIN), "nothing stands in drill\n");
 }
+
+#[test]
+fn a_paused_run_says_what_goes_on() {
+    let mut record = finished();
+    record.status = phase_engine::RunStatus::Paused;
+    let text = super::run(&record, Look::PLAIN);
+    assert!(
+        text.ends_with("`rebuild up --target live --resume` goes on\n"),
+        "{text}"
+    );
+}

@@ -81,12 +81,15 @@ fn text(notice: &Notice, look: Look) -> String {
         }
         Notice::Step { step, doing } => format!("  {step}: {}", doing_word(*doing)),
         Notice::Resource {
+            step,
             address,
             action,
             stage,
             seconds: time,
-            ..
-        } => resource(address, action, *stage, *time, look),
+        } => {
+            let said = resource(address, action, *stage, *time, look);
+            format!("  {step}: {said}")
+        }
         Notice::Quiet {
             step,
             address,
@@ -193,7 +196,7 @@ fn resource(address: &str, action: &str, stage: Stage, time: u64, look: Look) ->
         format!(" after {}", whole(time))
     };
     format!(
-        "    {action} {}: {}{after}",
+        "{action} {}: {}{after}",
         clean(address),
         look.paint(tone, word)
     )
