@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why the known id can't be read or kept.
 #[derive(Debug, thiserror::Error)]
-pub enum KnownError {
+pub(crate) enum KnownError {
     /// The file can't be read.
     #[error("cannot read `{}`", path.display())]
     Read {
@@ -47,7 +47,7 @@ struct Known {
 ///
 /// # Errors
 /// The file is there and can't be read: what is known is then not known to be absent.
-pub fn read(path: &Path) -> Result<Option<String>, KnownError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, KnownError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -69,7 +69,7 @@ pub fn read(path: &Path) -> Result<Option<String>, KnownError> {
 ///
 /// # Errors
 /// The file can't be written.
-pub fn remember(path: &Path, id: &str) -> Result<(), KnownError> {
+pub(crate) fn remember(path: &Path, id: &str) -> Result<(), KnownError> {
     if matches!(read(path), Ok(Some(known)) if known == id) {
         return Ok(());
     }

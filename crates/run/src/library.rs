@@ -55,6 +55,7 @@ pub(crate) struct Library {
     store: Arc<dyn Store>,
     key: Mutex<Option<Arc<TargetKey>>>,
     known: Mutex<BTreeMap<String, Arc<Source>>>,
+    queued: Mutex<Vec<Bundle>>,
 }
 
 impl Library {
@@ -63,6 +64,7 @@ impl Library {
             store,
             key: Mutex::new(None),
             known: Mutex::new(BTreeMap::new()),
+            queued: Mutex::default(),
         }
     }
 
@@ -119,16 +121,29 @@ impl Library {
         }
     }
 
-    /// Keeps what `init` added to a bundle, packed in the same way; returns its digest.
-    pub(crate) fn keep_extras(&self, lock_file: &[u8]) -> Result<String, Failure> {
+    /// Packs what `init` added to a bundle, to be kept before the ledger's next write; returns its digest.
+    ///
+    /// Not at once: before a first build's `keys.json` is written, nothing may be sealed with its key.
+    pub(crate) fn queue_extras(&self, lock_file: &[u8]) -> Result<String, Failure> {
         let file = platform::BundleFile {
             path: tofu::LOCK_FILE_NAME.to_owned(),
             mode: 0o644,
             bytes: lock_file.to_vec(),
         };
         let bundle = Bundle::from_files(vec![file]).map_err(|error| stopped(&error))?;
-        self.keep(&bundle)?;
-        Ok(bundle.digest().to_owned())
+        let digest = bundle.digest().to_owned();
+        self.queued
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(bundle);
+        Ok(digest)
+    }
+
+    /// Keeps what was queued.
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        let queued =
+            std::mem::take(&mut *self.queued.lock().unwrap_or_else(PoisonError::into_inner));
+        queued.iter().try_for_each(|bundle| self.keep(bundle))
     }
 
     /// Returns what `init` had added to a bundle.

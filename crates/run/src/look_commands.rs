@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, RunId, RunStatus};
+use platform::TargetDefinitions;
 use preflight::Report;
 use process::Identity;
 use record::{CallCommand, Listed, LockShown, Record, RecordStore, StatusDocument};
@@ -16,7 +17,7 @@ use crate::paths::TargetPaths;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::ui::{Notice, Ui};
-use crate::up::stopped_by;
+use crate::up::{stop_on_removed, stopped_by};
 
 /// What `preflight` came to.
 #[derive(Debug)]
@@ -76,13 +77,9 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
     } else {
         world.look_at_standing(None)?
     };
-    if let Some(today) = held.today.as_ref().ok() {
+    if let Ok(today) = &held.today {
         let sequence = today.platform.sequence().map_err(|error| stopped(&error))?;
-        for step in phase_engine::removed(&history.standing, &sequence) {
-            report.stop(format!(
-                "step `{step}` stands, and today's definitions do not hold it any more"
-            ));
-        }
+        stop_on_removed(&mut report, &history.standing, &sequence);
     }
     let record = inner.record();
     if let Some(record) = record.filter(|record| !record.status.has_ended()) {
@@ -122,7 +119,12 @@ fn store_of(
     machine: &Machine,
     site: &Site,
 ) -> Result<(Arc<dyn Store>, phase_engine::TargetName), CallError> {
-    let (root, target, platform, _) = definitions(machine, site)?;
+    let (
+        root,
+        TargetDefinitions {
+            target, platform, ..
+        },
+    ) = definitions(machine, site)?;
     let name = match platform {
         Ok(platform) => platform.name,
         Err(_) => crate::open::platform_name_of(&root)?,

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use phase_engine::{ExitCode, Failure, RunId, TargetName};
 use platform::{
     Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, Platform, StoreDef, Target,
+    TargetDefinitions,
 };
-use preflight::{Identity, KnownTarget, identify};
+use preflight::{KnownTarget, identify};
 use process::Identity as ProcessIdentity;
 use record::{RecordStore, TargetJson, ToolRecord};
 use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching, TargetKey};
@@ -85,20 +86,11 @@ pub(crate) fn platform_dir(machine: &Machine, site: &Site) -> Result<PathBuf, Fa
 pub(crate) fn definitions(
     machine: &Machine,
     site: &Site,
-) -> Result<
-    (
-        PathBuf,
-        Target,
-        Result<Platform, Faults>,
-        Vec<platform::Fault>,
-    ),
-    CallError,
-> {
+) -> Result<(PathBuf, TargetDefinitions), CallError> {
     let name = target_name(site)?;
     let root = platform_dir(machine, site)?;
     let files = DirFiles::open(&root).map_err(|error| unusable(&error))?;
-    let loaded = platform::load_target(&files, None, &name)?;
-    Ok((root, loaded.target, loaded.platform, loaded.warnings))
+    Ok((root, platform::load_target(&files, None, &name)?))
 }
 
 impl<'m> Opened<'m> {
@@ -112,7 +104,14 @@ impl<'m> Opened<'m> {
         stop: &Arc<StopRequests>,
         ui: &Arc<dyn Ui>,
     ) -> Result<Self, CallError> {
-        let (root, target, platform, warnings) = definitions(machine, site)?;
+        let (
+            root,
+            TargetDefinitions {
+                target,
+                platform,
+                warnings,
+            },
+        ) = definitions(machine, site)?;
         for warning in &warnings {
             ui.tell(&Notice::Warning {
                 message: warning.message.clone(),
@@ -150,9 +149,13 @@ impl<'m> Opened<'m> {
         let passphrase = match &target.encryption {
             None => None,
             Some(encryption) => {
-                let passphrase =
-                    secret_book::fetch_one(&encryption.passphrase, "passphrase", &target, machine)
-                        .map_err(|error| unusable(&error))?;
+                let passphrase = secret_book::fetch_one(
+                    &encryption.passphrase,
+                    "passphrase",
+                    target.name.as_str(),
+                    machine,
+                )
+                .map_err(|error| unusable(&error))?;
                 masker.add("passphrase", &passphrase);
                 Some(passphrase)
             }
@@ -278,7 +281,6 @@ pub(crate) struct Held<'m> {
     pub(crate) paths: TargetPaths,
     pub(crate) platform_name: String,
     pub(crate) run: RunId,
-    pub(crate) identity: Identity,
     /// What is written before a first run begins: `keys.json`, where there is none, and `target.json`.
     pub(crate) first: First,
     pub(crate) store: Arc<dyn Store>,
@@ -339,7 +341,8 @@ impl<'m> Opened<'m> {
             .map_err(|error| locked(&error, &self.target.name))?;
         match self.build_held(command, first_build, lock, key, keys, me, run) {
             Ok(held) => Ok(held),
-            Err((error, lock)) => {
+            Err(failed) => {
+                let (error, lock) = *failed;
                 let _ = lock.release();
                 Err(error)
             }
@@ -356,12 +359,12 @@ impl<'m> Opened<'m> {
         keys: Option<Vec<u8>>,
         me: ProcessIdentity,
         run: RunId,
-    ) -> Result<Held<'m>, (CallError, TargetLock)> {
+    ) -> Result<Held<'m>, Box<(CallError, TargetLock)>> {
         macro_rules! attempt {
             ($result:expr) => {
                 match $result {
                     Ok(value) => value,
-                    Err(error) => return Err((CallError::from(stopped(&error)), lock)),
+                    Err(error) => return Err(Box::new((CallError::from(stopped(&error)), lock))),
                 }
             };
         }
@@ -384,7 +387,10 @@ impl<'m> Opened<'m> {
             first_build,
         );
         if let Some(why) = identity.why() {
-            return Err((Failure::new(ExitCode::Stopped, why).into(), lock));
+            return Err(Box::new((
+                Failure::new(ExitCode::Stopped, why).into(),
+                lock,
+            )));
         }
         let first = match (&found, keys) {
             (Some(found), keys) => First {
@@ -470,7 +476,6 @@ impl<'m> Opened<'m> {
             paths: self.paths,
             platform_name: self.platform_name,
             run,
-            identity,
             first,
             store: self.store,
         })

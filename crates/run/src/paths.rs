@@ -6,14 +6,14 @@ use phase_engine::TargetName;
 
 /// The directories of one target on this machine.
 #[derive(Clone, Debug)]
-pub struct TargetPaths {
+pub(crate) struct TargetPaths {
     root: PathBuf,
 }
 
 impl TargetPaths {
     /// Names the directories of `target` of `platform` under the user's state home.
     #[must_use]
-    pub fn new(state_home: &Path, platform: &str, target: &TargetName) -> Self {
+    pub(crate) fn new(state_home: &Path, platform: &str, target: &TargetName) -> Self {
         Self {
             root: state_home
                 .join("targets")
@@ -24,25 +24,25 @@ impl TargetPaths {
 
     /// The local store, where the target file names none.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.root.join("store")
     }
 
     /// The working directory: trees, data directories, plugin cache.
     #[must_use]
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.root.join("work")
     }
 
     /// Masked logs of every call, by run.
     #[must_use]
-    pub fn logs(&self) -> PathBuf {
+    pub(crate) fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 
     /// The id of the store that this machine has seen.
     #[must_use]
-    pub fn known(&self) -> PathBuf {
+    pub(crate) fn known(&self) -> PathBuf {
         self.root.join("known.json")
     }
 }

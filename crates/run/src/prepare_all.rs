@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use phase_engine::{ExitCode, Failure, StepId};
+use phase_engine::{ExitCode, Failure};
 use platform::{StepDef, StepKind, TofuStep};
 use process::files::write_atomically;
 use state_backend::GrantOptions;
@@ -214,14 +214,4 @@ impl Passed {
             let _ = write_atomically(&self.path, &bytes, 0o600);
         }
     }
-}
-
-/// The steps of today that have a state, for messages.
-pub(crate) fn tofu_steps(source: &Source) -> Vec<StepId> {
-    source
-        .platform
-        .steps()
-        .filter(|def| crate::world::has_state(def))
-        .map(|def| def.id.clone())
-        .collect()
 }

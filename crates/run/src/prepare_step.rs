@@ -352,7 +352,7 @@ impl TargetWorld<'_, '_> {
     ) -> Result<Starting, Failure> {
         let bench = self.bench;
         let init_extras = match init.and_then(|report| report.lock_file.as_deref()) {
-            Some(lock) => Some(bench.library.keep_extras(lock)?),
+            Some(lock) => Some(bench.library.queue_extras(lock)?),
             None => None,
         };
         let providers = init
@@ -399,9 +399,11 @@ fn detail_of(starting: Starting) -> Detail {
     }
 }
 
-/// Whether a plan changes neither a resource nor an output.
+/// Whether a plan changes neither a resource nor an output, and shows the world as the state has it.
 pub(crate) fn does_nothing(plan: &Planned) -> bool {
-    plan.outcome.real_changes().next().is_none()
+    plan.outcome.drift.is_empty()
+        && plan.outcome.failed_checks.is_empty()
+        && plan.outcome.real_changes().next().is_none()
         && plan.outcome.outputs.values().all(|output| {
             output
                 .action

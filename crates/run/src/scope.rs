@@ -11,35 +11,29 @@ use crate::secret_book::SecretBook;
 
 /// Outputs of steps as they are now; filled as steps are applied or looked at.
 #[derive(Debug, Default)]
-pub struct OutputBook {
+pub(crate) struct OutputBook {
     steps: Mutex<BTreeMap<StepId, BTreeMap<String, Output>>>,
 }
 
 /// One output of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub(crate) struct Output {
     /// Its value; `None` where it is sensitive and was not read yet.
-    pub value: Option<Value>,
+    pub(crate) value: Option<Value>,
     /// Whether OpenTofu calls it sensitive.
-    pub sensitive: bool,
+    pub(crate) sensitive: bool,
 }
 
 impl OutputBook {
     /// Takes the outputs of a step, in place of what was known of it.
-    pub fn put(&self, step: &StepId, outputs: BTreeMap<String, Output>) {
+    pub(crate) fn put(&self, step: &StepId, outputs: BTreeMap<String, Output>) {
         self.lock().insert(step.clone(), outputs);
     }
 
     /// Returns one output.
     #[must_use]
-    pub fn get(&self, step: &StepId, name: &str) -> Option<Output> {
+    pub(crate) fn get(&self, step: &StepId, name: &str) -> Option<Output> {
         self.lock().get(step)?.get(name).cloned()
-    }
-
-    /// Whether the outputs of this step are known.
-    #[must_use]
-    pub fn knows(&self, step: &StepId) -> bool {
-        self.lock().contains_key(step)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<StepId, BTreeMap<String, Output>>> {
@@ -50,13 +44,13 @@ impl OutputBook {
 }
 
 /// The scope of one step or check.
-pub struct CallScope<'a> {
+pub(crate) struct CallScope<'a> {
     /// The target's values: today's, or those that were recorded.
-    pub values: &'a BTreeMap<String, Value>,
+    pub(crate) values: &'a BTreeMap<String, Value>,
     /// The target's secrets of today.
-    pub secrets: &'a SecretBook,
+    pub(crate) secrets: &'a SecretBook,
     /// Outputs of steps.
-    pub outputs: &'a OutputBook,
+    pub(crate) outputs: &'a OutputBook,
 }
 
 impl Scope for CallScope<'_> {

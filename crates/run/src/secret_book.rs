@@ -1,29 +1,33 @@
 //! The target's secrets: fetched once a call, only those that are used, and made known to the masker.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use platform::{Platform, Reference, Target};
-use secrets::{FetchError, Masker, Secret};
+use secrets::{FetchError, Masker, Secret, Source};
 
 use crate::api::Machine;
 
 /// Why a secret is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot fetch secret `{name}` of target `{target}`")]
-pub struct SecretError {
+pub(crate) struct SecretError {
     /// The secret.
-    pub name: String,
+    pub(crate) name: String,
     /// The target.
-    pub target: String,
+    pub(crate) target: String,
     /// Why.
     #[source]
-    pub source: FetchError,
+    pub(crate) source: Box<FetchError>,
 }
 
 /// The secrets of a call, by name.
-#[derive(Default)]
-pub struct SecretBook {
-    values: BTreeMap<String, Secret>,
+pub(crate) struct SecretBook {
+    sources: BTreeMap<String, Source>,
+    target: String,
+    machine: Machine,
+    masker: Masker,
+    values: Mutex<BTreeMap<String, Secret>>,
 }
 
 impl SecretBook {
@@ -31,30 +35,45 @@ impl SecretBook {
     ///
     /// # Errors
     /// One of them can't be had; the first is reported, nothing else was done.
-    pub fn fetch(
+    pub(crate) fn fetch(
         names: &BTreeSet<String>,
         target: &Target,
         machine: &Machine,
         masker: &Masker,
     ) -> Result<Self, SecretError> {
-        let mut values = BTreeMap::new();
+        let book = Self {
+            sources: target.secrets.clone(),
+            target: target.name.to_string(),
+            machine: machine.clone(),
+            masker: masker.clone(),
+            values: Mutex::default(),
+        };
         for name in names {
-            let Some(source) = target.secrets.get(name) else {
-                continue;
-            };
-            let secret = fetch_one(source, name, target, machine)?;
-            masker.add(name, &secret);
-            values.insert(name.clone(), secret);
+            book.get(name)?;
         }
-        Ok(Self { values })
+        Ok(book)
     }
 
-    /// Returns a secret's value.
-    #[must_use]
-    pub fn expose(&self, name: &str) -> Option<String> {
-        self.values
-            .get(name)
+    /// Returns a secret's value. One that only an older bundle refers to is fetched when it is asked for.
+    pub(crate) fn expose(&self, name: &str) -> Option<String> {
+        self.get(name)
+            .ok()?
             .map(|secret| secret.expose().to_owned())
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Secret>, SecretError> {
+        // Held while it is fetched, so that each command runs once a call.
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(secret) = values.get(name) {
+            return Ok(Some(secret.clone()));
+        }
+        let Some(source) = self.sources.get(name) else {
+            return Ok(None);
+        };
+        let secret = fetch_one(source, name, &self.target, &self.machine)?;
+        self.masker.add(name, &secret);
+        values.insert(name.to_owned(), secret.clone());
+        Ok(Some(secret))
     }
 }
 
@@ -62,10 +81,10 @@ impl SecretBook {
 ///
 /// # Errors
 /// It can't be had.
-pub fn fetch_one(
-    source: &secrets::Source,
+pub(crate) fn fetch_one(
+    source: &Source,
     name: &str,
-    target: &Target,
+    target: &str,
     machine: &Machine,
 ) -> Result<Secret, SecretError> {
     source
@@ -77,14 +96,13 @@ pub fn fetch_one(
         )
         .map_err(|source| SecretError {
             name: name.to_owned(),
-            target: target.name.as_str().to_owned(),
-            source,
+            target: target.to_owned(),
+            source: Box::new(source),
         })
 }
 
 /// Names the secrets that the platform or the target's environment refers to.
-#[must_use]
-pub fn used(platform: &Platform, target: &Target) -> BTreeSet<String> {
+pub(crate) fn used(platform: &Platform, target: &Target) -> BTreeSet<String> {
     let mut exprs = Vec::new();
     for phase in &platform.phases {
         exprs.extend(phase.steps.iter().flat_map(platform::StepDef::exprs));

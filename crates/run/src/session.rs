@@ -145,9 +145,17 @@ impl Held<'_> {
         })
     }
 
-    /// The ledger with what a first build writes before its run begins.
+    /// The ledger with what must be in the store before it is: what a first build writes before its run begins,
+    /// and bundles.
     pub(crate) fn with_first<'a>(&'a self, ledger: RecordLedger) -> CallLedger<'a> {
-        CallLedger::new(ledger, move || self.write_first())
+        let mut is_first = true;
+        CallLedger::new(ledger, move || {
+            if is_first {
+                self.write_first()?;
+                is_first = false;
+            }
+            self.bench.library.flush()
+        })
     }
 
     fn write_first(&self) -> Result<(), Failure> {

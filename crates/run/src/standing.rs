@@ -1,7 +1,7 @@
 //! What stands, as the ledger last stored it, for the threads that work on steps.
 
 use phase_engine::{Entry, Failure, Ledger, LedgerError, PhaseId, StepId};
-use record::{Detail, Record, RecordLedger, RecordView, StandingEntry};
+use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
 
 /// A look at the record's `standing`.
 #[derive(Clone, Debug, Default)]
@@ -30,23 +30,30 @@ impl Standing {
     }
 }
 
-/// The call's ledger. What a first build writes before its run begins is written with the first entry.
+/// The call's ledger. Whatever an entry refers to is in the store before the entry is.
 pub(crate) struct CallLedger<'a> {
     /// The ledger that writes the record.
-    pub(crate) inner: RecordLedger,
-    first: Option<Box<dyn FnOnce() -> Result<(), Failure> + 'a>>,
+    inner: RecordLedger,
+    before: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
+    decisions: Vec<Decision>,
 }
 
 impl<'a> CallLedger<'a> {
-    /// Makes a ledger that does `first` before its first write.
+    /// Makes a ledger that does `before` before each write.
     pub(crate) fn new(
         inner: RecordLedger,
-        first: impl FnOnce() -> Result<(), Failure> + 'a,
+        before: impl FnMut() -> Result<(), Failure> + 'a,
     ) -> Self {
         Self {
             inner,
-            first: Some(Box::new(first)),
+            before: Box::new(before),
+            decisions: Vec::new(),
         }
+    }
+
+    /// Takes a decision that led to this call; it is stored with the first entry's record.
+    pub(crate) fn decided(&mut self, decision: Decision) {
+        self.decisions.push(decision);
     }
 
     /// The record as it was last stored; none before the first entry of a target's first run.
@@ -57,12 +64,17 @@ impl<'a> CallLedger<'a> {
 
 impl Ledger<Detail> for CallLedger<'_> {
     fn append(&mut self, entries: Vec<Entry<Detail>>) -> Result<(), LedgerError> {
-        if let Some(first) = self.first.take() {
-            first().map_err(|failure| {
-                let causes = failure.causes.join(": ");
-                LedgerError::new(failure.what, causes)
-            })?;
+        (self.before)().map_err(|failure| {
+            let causes = failure.causes.join(": ");
+            LedgerError::new(failure.what, causes)
+        })?;
+        self.inner.append(entries)?;
+        if self.decisions.is_empty() {
+            return Ok(());
         }
-        self.inner.append(entries)
+        let decisions = std::mem::take(&mut self.decisions);
+        self.inner
+            .change(|record| record.decisions.extend(decisions))
+            .map_err(|error| LedgerError::new("a decision could not be stored", error))
     }
 }

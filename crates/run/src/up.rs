@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use phase_engine::{
     CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, RunState,
-    admission,
+    Sequence, StepId, admission,
 };
 use record::{CallCommand, Record};
 
 use crate::api::{Machine, Site, UpOptions};
-use crate::error::{CallError, unusable};
+use crate::error::{CallError, stopped, unusable};
 use crate::open::{Held, Opened};
 use crate::operator::Watch;
 use crate::session::Ended;
@@ -129,18 +129,19 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         return Err(fail(record)(failure));
     }
     no_suspects(record.as_ref(), target.as_str()).map_err(fail(record.clone()))?;
-    world.prepare_all().map_err(fail(record.clone()))?;
-    let history = match mode {
-        Ok(Mode::Resume) => history,
-        _ => {
-            preflight_of_new_run(&world, &history, states).map_err(fail(record.clone()))?;
-            History::of_new_run(history.standing)
-        }
-    };
     let sequence = world
         .today()
         .and_then(|today| today.platform.sequence().map_err(|error| unusable(&error)));
     let sequence = sequence.map_err(fail(record.clone()))?;
+    world.prepare_all().map_err(fail(record.clone()))?;
+    let history = match mode {
+        Ok(Mode::Resume) => history,
+        _ => {
+            preflight_of_new_run(&world, &history, &sequence, states)
+                .map_err(fail(record.clone()))?;
+            History::of_new_run(history.standing)
+        }
+    };
     let interactive = !options.no_pause && held.bench.ui.interactive();
     let walk_options = Options {
         through,
@@ -154,6 +155,10 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         .as_ref()
         .filter(|_| resumed)
         .map_or(&held.run, |record| &record.run);
+    // Who is told that the target is locked is told by which run.
+    if let Err(error) = held.lock.set_run(id.as_str()) {
+        return Err(fail(record)(stopped(&error)));
+    }
     held.bench.ui.tell(&Notice::Run {
         id: id.to_string(),
         resumed,
@@ -164,6 +169,15 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         view: inner.view(),
     };
     let mut ledger = held.with_first(inner);
+    if let Some(missing) = &options.first_build {
+        ledger.decided(record::Decision {
+            kind: record::DecisionKind::FirstBuild,
+            at: record::Time::from((held.bench.machine.now)()),
+            user: held.bench.machine.user.clone(),
+            about: Some(missing.clone()),
+            reason: None,
+        });
+    }
     let ended = phase_engine::up(
         kind,
         &sequence,
@@ -244,19 +258,35 @@ fn placed(
 pub(crate) fn preflight_of_new_run(
     world: &TargetWorld<'_, '_>,
     history: &History,
+    sequence: &Sequence,
     states: bool,
 ) -> Result<(), Failure> {
-    let report = if history.standing.is_empty() && !states {
+    let mut report = if history.standing.is_empty() && !states {
         world.look_for_residue()?
     } else {
         world.look_at_standing(None)?
     };
+    stop_on_removed(&mut report, &history.standing, sequence);
     world.tell_report(&report);
     if report.passes() {
         return Ok(());
     }
     let target = &world.bench.target.name;
     Err(stopped_by(&report, target.as_str()))
+}
+
+/// Steps that stand and that today's definitions do not hold stop preflight.
+pub(crate) fn stop_on_removed(
+    report: &mut preflight::Report,
+    standing: &[StepId],
+    sequence: &Sequence,
+) {
+    for step in phase_engine::removed(standing, sequence) {
+        report.stop(format!(
+            "step `{step}` stands, and today's definitions do not hold it: bring it back, or tear the target down \
+             (`--prune` and `moved_from` are not there yet)"
+        ));
+    }
 }
 
 /// Why preflight stopped a call.

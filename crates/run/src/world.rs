@@ -9,7 +9,6 @@ use phase_engine::{
     ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult,
     RunId, StepId, StepResult, TeardownResult, World,
 };
-use platform::{PhaseDef, StepDef, StepKind};
 use record::{Detail, StandingEntry};
 use serde_json::Value;
 
@@ -273,17 +272,4 @@ impl World for TargetWorld<'_, '_> {
         // A key under `state/` always means that something stands.
         self.bench.stated()
     }
-}
-
-/// A step of today's definitions.
-pub(crate) fn step_of<'s>(
-    source: &'s Source,
-    step: &StepId,
-) -> Result<(&'s PhaseDef, &'s StepDef), Failure> {
-    source.step(step)
-}
-
-/// Whether a step is one that has a state.
-pub(crate) fn has_state(def: &StepDef) -> bool {
-    matches!(def.kind, StepKind::Tofu(_))
 }
