@@ -12,19 +12,29 @@ use crate::failure::Failure;
 use crate::render;
 use crate::stream::{Look, clean};
 
-/// The end of `up` or `down`: the record is the document, whatever went wrong.
+/// The end of `up` or `down`: the record is the document, whatever went wrong after it began.
 pub(super) fn run(
     record: Option<&Record>,
     failure: Option<Failure>,
     exit: ExitCode,
     look: Look,
 ) -> Told {
+    let record = record.filter(|record| !was_refused(record, exit));
     Told {
         document: record.map(document),
         text: record.map_or_else(String::new, |record| render::run(record, look)),
         failure,
         exit,
     }
+}
+
+/// A call that was refused before it began is no part of the record, which is an earlier call's.
+fn was_refused(record: &Record, exit: ExitCode) -> bool {
+    let refuses = match exit {
+        ExitCode::Unusable | ExitCode::Stopped | ExitCode::Locked | ExitCode::Declined => true,
+        ExitCode::Done | ExitCode::Failed | ExitCode::Changes | ExitCode::Interrupted => false,
+    };
+    refuses && record.calls.last().and_then(|call| call.exit) != Some(exit.code())
 }
 
 /// A preflight; the report is the document, even where it stops.
@@ -104,6 +114,21 @@ mod tests {
         assert_eq!(stopped.document.as_ref().unwrap()["verdict"], "stopped");
         assert_eq!(stopped.exit, ExitCode::Stopped);
         assert!(stopped.text.starts_with("preflight of drill: stopped"));
+    }
+
+    #[test]
+    fn a_call_that_was_refused_does_not_show_the_run_before_it() {
+        let record: Record = serde_json::from_value(serde_json::json!({
+            "schema": 1, "fence": 1, "run": "01JQ0000000000000000000001", "platform": "lab", "target": "drill",
+            "status": "finished", "first_start": "2026-03-02T10:00:00Z", "phases": [], "steps": [], "standing": [],
+            "calls": [{ "command": "up", "started": "2026-03-02T10:00:00Z", "exit": 0, "user": "a", "host": "b" }]
+        }))
+        .unwrap();
+        let refused = Failure::new(ExitCode::Stopped, "no run is unfinished");
+        let told = run(Some(&record), Some(refused), ExitCode::Stopped, Look::PLAIN);
+        assert!(told.document.is_none() && told.text.is_empty());
+        let done = run(Some(&record), None, ExitCode::Done, Look::PLAIN);
+        assert!(done.document.is_some() && !done.text.is_empty());
     }
 
     #[test]

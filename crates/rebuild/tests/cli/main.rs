@@ -1,6 +1,7 @@
 //! The program from outside: what can be typed and what comes back.
 
 mod arguments;
+mod real;
 mod streams;
 
 use test_support::{Command, World};
