@@ -16,10 +16,11 @@ use crate::rebuild;
 fn lab(world: &World) {
     let tofu = std::env::var_os("REBUILD_TEST_TOFU")
         .expect("REBUILD_TEST_TOFU is not set: run `cargo xtask tools`");
-    std::os::unix::fs::symlink(Path::new(&tofu), world.bin().join("tofu")).unwrap();
+    std::os::unix::fs::symlink(Path::new(&tofu), world.bin().join("tofu"))
+        .expect("a link to OpenTofu");
     rebuild(world, &["init", "."]).run().expect_code(0);
     let target = world.work().join("targets/drill.toml");
-    let text = std::fs::read_to_string(&target).unwrap();
+    let text = std::fs::read_to_string(&target).expect("the target file of `init`");
     let place = format!("place = {:?}", world.root().join("place"));
     let moved: Vec<_> = text
         .lines()
@@ -31,12 +32,12 @@ fn lab(world: &World) {
             }
         })
         .collect();
-    std::fs::write(&target, moved.join("\n")).unwrap();
+    std::fs::write(&target, moved.join("\n")).expect("the target file, moved");
 }
 
 fn status(world: &World) -> Value {
     let told = rebuild(world, &["status", "--target", "drill", "--output", "json"]).run();
-    serde_json::from_str(&told.expect_code(0).stdout).unwrap()
+    serde_json::from_str(&told.expect_code(0).stdout).expect("one JSON document")
 }
 
 #[test]
