@@ -27,12 +27,14 @@ pub use files::{
 };
 pub use init::{InitError, init};
 pub use load::{
-    TargetDefinitions, TargetFile, load, load_platform, load_target, platform_name, target_names,
+    Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, platform_name, survey,
+    target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
     ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind,
     StoreDef, Target, TofuStep, ToolDef,
 };
+pub use module::is_configuration_file;
 pub use module::{ModuleCall, Output, ProviderRequirement, RootModule, Variable};
 pub use secrets::Source;

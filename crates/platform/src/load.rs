@@ -34,6 +34,18 @@ pub struct TargetDefinitions {
     pub warnings: Vec<Fault>,
 }
 
+/// What `rebuild.toml` and the root modules say, as far as it can be understood, and all that is
+/// wrong with them.
+#[derive(Debug)]
+pub struct Survey {
+    /// The platform; not whole where there are faults, and missing where there is nothing to read.
+    pub platform: Option<Platform>,
+    /// What is wrong.
+    pub faults: Vec<Fault>,
+    /// What is legal and yet likely to hurt.
+    pub warnings: Vec<Fault>,
+}
+
 /// Reads `rebuild.toml`, the root modules and one target file.
 ///
 /// `target_file` stands in for `targets/NAME.toml` where `files` don't hold it.
@@ -112,6 +124,18 @@ pub fn platform_name(text: &str) -> Option<String> {
     phase_engine::TargetName::new(name)
         .ok()
         .map(|name| name.to_string())
+}
+
+/// Reads `rebuild.toml` and the root modules, with no target, and goes as far as it can.
+pub fn survey(files: &dyn Files) -> Survey {
+    let report = Report::default();
+    let parsed = read_platform(files, None, &report);
+    let (warnings, faults) = split(report.take());
+    Survey {
+        platform: parsed.map(|parsed| parsed.platform),
+        faults: Faults::sorted(faults).into_vec(),
+        warnings,
+    }
 }
 
 /// Returns the names of the targets that a platform has files for.

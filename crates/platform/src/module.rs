@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 pub(crate) use read::Modules;
+pub use read::is_configuration_file;
 
 use crate::fault::TextFile;
 

@@ -1,3 +1,7 @@
+terraform {
+  required_version = "~> 1.12"
+}
+
 variable "zone" {
   description = "The DNS zone that the edge answers for."
   type        = string

@@ -1,5 +1,9 @@
 # A folder stands in for what your clouds keep states and backups in.
 
+terraform {
+  required_version = "~> 1.12"
+}
+
 variable "place" {
   description = "The folder that everything is made in."
   type        = string

@@ -1,3 +1,7 @@
+terraform {
+  required_version = "~> 1.12"
+}
+
 variable "hosts" {
   description = "The names of the machines at home."
   type        = list(string)

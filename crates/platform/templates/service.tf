@@ -1,5 +1,9 @@
 # One root module, two steps: each has a state of its own.
 
+terraform {
+  required_version = "~> 1.12"
+}
+
 variable "service" {
   description = "The name of the service."
   type        = string

@@ -1,3 +1,7 @@
+terraform {
+  required_version = "~> 1.12"
+}
+
 variable "edge" {
   description = "The address of the edge, where the tunnel ends."
   type        = string

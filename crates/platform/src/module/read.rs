@@ -304,6 +304,16 @@ fn configuration_files(entries: &[Entry]) -> Vec<String> {
     primary
 }
 
+/// Tells whether OpenTofu reads a file of this name as configuration; leftovers of editors and
+/// hidden files it does not.
+pub fn is_configuration_file(name: &str) -> bool {
+    let entry = Entry {
+        name: name.to_owned(),
+        is_dir: false,
+    };
+    !configuration_files(&[entry]).is_empty()
+}
+
 /// Splits a file's name: its base, and the `.tofu` file that would stand in for it.
 fn stem(name: &str) -> Option<(&str, Option<String>)> {
     for (suffix, twin) in [
