@@ -1,0 +1,20 @@
+//! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
+
+mod drill;
+mod whole_run;
+
+/// A file of tests that no `mod` names is never run.
+#[test]
+fn no_file_of_tests_is_forgotten() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e");
+    let main = std::fs::read_to_string(here.join("main.rs")).expect("main.rs is readable");
+    for entry in std::fs::read_dir(&here).expect("the directory is readable") {
+        let name = entry.expect("its entries are readable").file_name();
+        let name = name.to_string_lossy();
+        let module = name.trim_end_matches(".rs");
+        assert!(
+            module == "main" || main.contains(&format!("mod {module};")),
+            "tests/e2e/{name} is named by no `mod`"
+        );
+    }
+}
