@@ -244,3 +244,54 @@ fn definition_fault(fault: &Fault) -> DefinitionFault {
         rendered: fault.render_plain(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Lint, ModuleKind};
+
+    fn report(path: &str, tests: Tests) -> ModuleReport {
+        ModuleReport {
+            path: path.to_owned(),
+            kind: ModuleKind::Module,
+            good: false,
+            format: Vec::new(),
+            validate: Vec::new(),
+            lint: Lint::NotInstalled,
+            tests,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_interrupted_tests_left_behind_is_told() {
+        let object = |address: &str, id: Option<&str>| LeftBehind {
+            address: address.to_owned(),
+            id: id.map(str::to_owned),
+        };
+        let tests = Tests::Ran {
+            passed: 0,
+            failed: Vec::new(),
+            left_behind: vec![object("a.b", Some("i-1")), object("c.d", None)],
+            findings: Vec::new(),
+        };
+        let results = vec![
+            (0, Ok(report("modules/x", tests))),
+            (1, Err(CheckError::interrupted())),
+        ];
+        assert_eq!(
+            settle(results, true).unwrap_err().to_string(),
+            "the check was interrupted; its tests left behind modules/x: a.b (id `i-1`), modules/x: c.d"
+        );
+    }
+
+    #[test]
+    fn the_error_that_made_the_others_end_is_the_one_that_is_told() {
+        let results = vec![
+            (0, Ok(report("a", Tests::None))),
+            (1, Err(CheckError::interrupted())),
+            (2, Err(CheckError::NoTflint)),
+        ];
+        assert!(matches!(settle(results, false), Err(CheckError::NoTflint)));
+    }
+}

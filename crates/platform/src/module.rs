@@ -95,6 +95,22 @@ pub(crate) struct Declared {
     pub(crate) providers: Vec<(String, ProviderRequirement)>,
     /// Uses of what differs from machine to machine, with the word used.
     pub(crate) unsteady: Vec<(&'static str, Range<usize>)>,
+    /// Resources that make a file in the module's own tree, with the place that says where.
+    pub(crate) made_files: Vec<(String, Range<usize>)>,
+}
+
+/// Types of resources that make the file that their `filename` names, on the machine that applies.
+const FILE_MAKERS: [&str; 2] = ["local_file", "local_sensitive_file"];
+
+/// Tells whether a `filename` as written lies in the module's tree: below `path.module` or
+/// `path.root`, or relative.
+fn is_in_tree(filename: &str) -> bool {
+    let text = filename.trim_matches('"');
+    let refers = ["path.module", "path.root"]
+        .iter()
+        .any(|word| text.contains(word));
+    let is_plain = filename.len() > text.len() && !text.starts_with(['/', '$', '~']);
+    refers || is_plain
 }
 
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use hcl_edit::structure::{Block, Body};
 use hcl_edit::visit::{Visit, visit_func_call, visit_traversal};
 
 use super::{
-    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement,
-    SyntaxError,
+    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, FILE_MAKERS,
+    ProviderRequirement, SyntaxError, is_in_tree,
 };
 
 /// Reads a `.tf` or `.tofu` file.
@@ -37,6 +37,7 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
                 }
             })),
             "terraform" => terraform(block, &mut declared),
+            "resource" => declared.made_files.extend(made_file(block, text)),
             _ => {}
         }
     }
@@ -112,6 +113,14 @@ fn variable(block: &Block, text: &str) -> Option<DeclaredVariable> {
             .map(|text| text.trim().to_owned()),
         span: header(block),
     })
+}
+
+/// The file that a resource makes in the module's tree.
+fn made_file(block: &Block, text: &str) -> Option<(String, Range<usize>)> {
+    let kind = label(block).filter(|kind| FILE_MAKERS.contains(&kind.as_str()))?;
+    let name = block.labels.get(1)?.as_str();
+    let span = value(&block.body, "filename")?.span()?;
+    is_in_tree(text.get(span.clone())?.trim()).then(|| (format!("{kind}.{name}"), span))
 }
 
 fn terraform(block: &Block, declared: &mut Declared) {

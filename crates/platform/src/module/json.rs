@@ -5,8 +5,8 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use super::{
-    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, ProviderRequirement,
-    SyntaxError,
+    Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, FILE_MAKERS,
+    ProviderRequirement, SyntaxError, is_in_tree,
 };
 
 /// Reads a `.tf.json` or `.tofu.json` file.
@@ -39,6 +39,13 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
                 source: source.map(str::to_owned),
                 name,
             });
+        }
+        for (kind, name, filename) in FILE_MAKERS.iter().flat_map(|kind| filenames(root, kind)) {
+            // Quoted, as it stands in the native syntax.
+            if is_in_tree(&format!("\"{filename}\"")) {
+                let span = place(text, &["resource", kind, &name, "filename"]);
+                declared.made_files.push((format!("{kind}.{name}"), span));
+            }
         }
         for terraform in root.get("terraform").into_iter().flat_map(objects) {
             read_terraform(terraform, text, &mut declared);
@@ -102,6 +109,17 @@ fn labelled<'a>(root: &'a Map<String, Value>, kind: &str) -> Vec<(String, &'a Ma
         .flatten()
         .filter(|(name, _)| *name != "//")
         .flat_map(|(name, bodies)| objects(bodies).map(move |body| (name.clone(), body)))
+        .collect()
+}
+
+/// Returns the `filename` of each resource of a type, with the resource's name.
+fn filenames<'a>(root: &'a Map<String, Value>, kind: &'a str) -> Vec<(&'a str, String, &'a str)> {
+    let resources = labelled(root, "resource").into_iter();
+    resources
+        .filter(|(found, _)| found == kind)
+        .flat_map(|(_, named)| named.iter())
+        .flat_map(|(name, bodies)| objects(bodies).map(move |body| (name, body)))
+        .filter_map(|(name, body)| Some((kind, name.clone(), body.get("filename")?.as_str()?)))
         .collect()
 }
 

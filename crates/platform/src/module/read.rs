@@ -262,6 +262,14 @@ fn merge(into: &mut Directory, declared: Declared, file: &TextFile, path: &str, 
         into.backend = (!backend.harmless).then(|| (backend, file.clone()));
     }
     into.module.providers.extend(declared.providers);
+    for (address, span) in declared.made_files {
+        let message = format!("`{address}` makes a file in the tree of its module");
+        report.push(
+            file.fault(span, "another machine sees it as deleted", message)
+                .help("make it in a directory that a variable names, outside of the platform")
+                .warning(),
+        );
+    }
     for (word, span) in declared.unsteady {
         let message = format!(
             "`{word}` differs between machines and looks like a change when the tree moves"

@@ -143,6 +143,38 @@ fn what_differs_between_machines_is_a_warning() {
 }
 
 #[test]
+fn a_file_made_in_the_modules_tree_is_a_warning() {
+    let resource = |name: &str, filename: &str| {
+        format!("resource \"local_file\" \"{name}\" {{\n  filename = {filename}\n}}\n")
+    };
+    let files = MemoryFiles::default()
+        .with(
+            "root/main.tf",
+            [
+                resource("a", "\"${path.module}/out\""),
+                resource("b", "\"/var/out\""),
+                resource("c", "\"out\""),
+                resource("d", "\"${var.place}/out\""),
+                resource("e", "var.place"),
+                resource("f", "join(\"/\", [path.root, \"out\"])"),
+            ]
+            .concat(),
+        )
+        .with(
+            "root/more.tf.json",
+            r#"{"resource":{"local_file":{"g":{"filename":"out"},"h":{"filename":"${var.place}"}}}}"#,
+        );
+    let (_, faults) = read(&files);
+    assert!(faults.iter().all(|fault| fault.is_warning));
+    let said: Vec<&str> = faults.iter().map(|fault| &fault.message[..14]).collect();
+    assert_eq!(
+        said,
+        ["a", "c", "f", "g"].map(|name| format!("`local_file.{name}`"))
+    );
+    assert_eq!(underlined(&faults[1]), "\"out\"");
+}
+
+#[test]
 fn a_syntax_error_is_underlined() {
     let (module, faults) =
         read(&MemoryFiles::default().with("root/main.tf", "variable \"x\" {\n  default = \n}\n"));
