@@ -13,6 +13,8 @@ const TOFU: &str = "1.12.6";
 const TOFU_FITS: &str = ">=1.12.6, <1.13";
 /// The provider `local` that `tools/provider-local` builds. The last one that is a Go module.
 const PROVIDER_LOCAL: &str = "1.4.0";
+/// The version under which the provider of `tools/provider-test` stands in the mirror.
+const PROVIDER_TEST: &str = "1.0.0";
 const CARGO_DENY: &str = "0.20.2";
 const INSTALL_GO: &str =
     "install Go 1.26 or newer (Debian: `apt install golang`, macOS: `brew install go`)";
@@ -23,6 +25,8 @@ pub(crate) struct Tools {
     pub(crate) tofu: Tool,
     /// The provider `local`, in a file system mirror.
     pub(crate) provider_local: Tool,
+    /// The provider `test` of our own, in the same mirror.
+    pub(crate) provider_test: Tool,
     /// The CLI configuration that names the mirror and nothing else.
     pub(crate) cli_config: PathBuf,
 }
@@ -51,6 +55,11 @@ pub(crate) fn show(into: &Path, dev: bool) -> Result<()> {
         "terraform-provider-local",
         &tools.provider_local.path,
         &tools.provider_local.version,
+    )?;
+    line(
+        "terraform-provider-test",
+        &tools.provider_test.path,
+        &tools.provider_test.version,
     )?;
     line("cli-config", &tools.cli_config, TOFU)?;
     if dev {
@@ -95,6 +104,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
         .with_context(|| format!("cannot find `{}`", into.display()))?;
     let tofu = tofu(&into)?;
     let provider_local = provider_local(&into)?;
+    let provider_test = provider_test(&into)?;
     let cli_config = into.join("mirror.tofurc");
     let mirror = into.join("mirror");
     write(
@@ -108,6 +118,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
     Ok(Tools {
         tofu,
         provider_local,
+        provider_test,
         cli_config,
     })
 }
@@ -174,12 +185,7 @@ fn fits(version: &str) -> bool {
 }
 
 fn provider_local(into: &Path) -> Result<Tool> {
-    let leaf = format!("terraform-provider-local_v{PROVIDER_LOCAL}");
-    let path = into
-        .join("mirror/registry.opentofu.org/hashicorp/local")
-        .join(PROVIDER_LOCAL)
-        .join(platform())
-        .join(leaf);
+    let path = in_mirror(into, "hashicorp", "local", PROVIDER_LOCAL);
     if !path.is_file() {
         note(&format!("building the provider local {PROVIDER_LOCAL}"));
         go_build(
@@ -194,6 +200,39 @@ fn provider_local(into: &Path) -> Result<Tool> {
         path,
         version: PROVIDER_LOCAL.to_owned(),
     })
+}
+
+/// Builds the provider that tests use. Its source is ours, so it is built again whenever that changed.
+fn provider_test(into: &Path) -> Result<Tool> {
+    let path = in_mirror(into, "rebuild", "test", PROVIDER_TEST);
+    let stamp = into.join("provider-test.source");
+    let mut source = String::new();
+    for file in ["go.mod", "go.sum", "main.go"] {
+        let file = root().join("tools/provider-test").join(file);
+        source += &std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
+    }
+    let built_from = std::fs::read_to_string(&stamp).unwrap_or_default();
+    if !path.is_file() || built_from != source {
+        note(&format!("building the provider test {PROVIDER_TEST}"));
+        go_build(into, "tools/provider-test", ".", "-s -w", &path)?;
+        // After the build: a cut one is made again.
+        write(&stamp, &source)?;
+    }
+    Ok(Tool {
+        path,
+        version: PROVIDER_TEST.to_owned(),
+    })
+}
+
+/// Returns the place of a provider's program in the mirror.
+fn in_mirror(into: &Path, namespace: &str, name: &str, version: &str) -> PathBuf {
+    into.join("mirror/registry.opentofu.org")
+        .join(namespace)
+        .join(name)
+        .join(version)
+        .join(platform())
+        .join(format!("terraform-provider-{name}_v{version}"))
 }
 
 /// Returns the platform as OpenTofu and Go name it.

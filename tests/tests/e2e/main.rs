@@ -1,6 +1,8 @@
 //! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
 
+mod cloud;
 mod drill;
+mod preflight_drift;
 mod whole_run;
 
 /// A file of tests that no `mod` names is never run.
