@@ -4,6 +4,7 @@ pub mod api;
 mod apply_step;
 mod as_applied;
 mod bench;
+mod check;
 mod down;
 pub mod environment;
 mod error;
@@ -34,6 +35,10 @@ mod up;
 mod verify_step;
 mod world;
 
+pub use check::check;
+pub use definition_check::{
+    CheckReport, DefinitionFault, Finding, LeftBehind, Lint, ModuleReport, Severity, Tests,
+};
 pub use down::{DryRun, DryStep, down, down_dry_run};
 pub use error::CallError;
 pub use look_commands::{Preflighted, Unlocked, preflight, runs_list, runs_show, status, unlock};

@@ -39,6 +39,13 @@ pub enum Notice {
         /// The fencing number of this call.
         fence: u64,
     },
+    /// A part of the definitions is being checked, or was.
+    Checking {
+        /// Which.
+        what: String,
+        /// Whether it is good, once that is known.
+        good: Option<bool>,
+    },
     /// Something is waited for.
     Waiting {
         /// What, in words.

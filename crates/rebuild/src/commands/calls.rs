@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use phase_engine::ExitCode;
 use run::CallError;
 use run::api::{CheckOptions, DownOptions, Site, UpOptions};
 use run::stop::StopRequests;
@@ -53,8 +52,17 @@ pub(super) fn preflight(
     telling::preflight(looked.report.as_ref(), failure, looked.exit, context.out)
 }
 
-pub(super) fn check(_: &Context, _: &CheckOptions, _: &Arc<dyn Ui>) -> Told {
-    Told::failed(Failure::new(ExitCode::Unusable, "`check` is not there yet"))
+pub(super) fn check(
+    context: &Context,
+    options: &CheckOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let platform = context.platform.clone();
+    let report = run::check(&context.machine, platform, options, stop, ui);
+    told(context, report, |report| {
+        telling::checked(&report, context.out)
+    })
 }
 
 pub(super) fn status(context: &Context, site: &Site) -> Told {

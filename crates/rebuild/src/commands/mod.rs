@@ -219,7 +219,9 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 fix: check.fix,
                 require_tflint: check.require_tflint,
             };
-            context.told_about(|ui| calls::check(context, &options, ui))
+            context.operated(None, Asks::Nothing, |stop, ui| {
+                calls::check(context, &options, stop, ui)
+            })
         }
         Command::Status(status) => calls::status(context, &context.site(&status.target)),
         Command::Runs(runs) => match runs.command {

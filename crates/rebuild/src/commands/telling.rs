@@ -3,7 +3,7 @@
 use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
-use run::{DryRun, Unlocked};
+use run::{CheckReport, DryRun, Unlocked};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -55,6 +55,19 @@ pub(super) fn preflight(
 /// `down --dry-run`.
 pub(super) fn dry_run(dry: &DryRun, look: Look) -> Told {
     Told::done(document(dry), render::dry_run(dry, look))
+}
+
+/// `check`: what is wrong is the document, and no error of the command.
+pub(super) fn checked(report: &CheckReport, look: Look) -> Told {
+    let exit = if report.good {
+        ExitCode::Done
+    } else {
+        ExitCode::Failed
+    };
+    Told {
+        exit,
+        ..Told::done(document(report), render::check(report, look))
+    }
 }
 
 /// `unlock`.

@@ -1,5 +1,6 @@
 //! Documents as people read them; pure, so that each has a snapshot.
 
+mod check;
 mod dry_run;
 mod preflight;
 mod run;
@@ -9,6 +10,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::check;
 pub(crate) use dry_run::dry_run;
 pub(crate) use preflight::preflight;
 pub(crate) use run::{run, run_whole};

@@ -52,6 +52,14 @@ fn text(notice: &Notice, look: Look) -> String {
             Some("secrets of 6 characters or more are masked"),
         ),
         Notice::Locked { fence } => format!("target locked for this call (fence {fence})"),
+        Notice::Checking { what, good } => {
+            let word = match good {
+                None => "",
+                Some(true) => ": good",
+                Some(false) => ": not good",
+            };
+            format!("  {}{word}", clean(what))
+        }
         Notice::Waiting { what } => format!("waiting: {}", clean(what)),
         Notice::Init { step, warm } => {
             format!(
