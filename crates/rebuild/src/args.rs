@@ -126,6 +126,9 @@ pub(crate) struct Up {
     /// Never wait and never ask
     #[arg(long)]
     pub(crate) no_pause: bool,
+    /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
+    #[arg(long, value_name = "HOST")]
+    pub(crate) lost_host: Option<String>,
     /// Build anew although the store with this id is missing
     #[arg(long, value_name = "ID")]
     pub(crate) first_build: Option<String>,
@@ -148,6 +151,9 @@ pub(crate) struct Down {
     /// Print every resource that would go, in order, and touch nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
+    #[arg(long, value_name = "HOST")]
+    pub(crate) lost_host: Option<String>,
     /// Forget a step that is dead and can't be reached, instead of destroying what it made
     #[arg(long, value_name = "PHASE.STEP", requires = "reason")]
     pub(crate) forget: Option<String>,

@@ -35,7 +35,7 @@ const OPTIONS: &[(&str, Takes, &[&str])] = &[
     ("replace", Takes::Value, &["up"]),
     ("keep", Takes::Value, &["up"]),
     ("without-drill", Takes::Value, &["up", "preflight"]),
-    ("lost-host", Takes::Value, &["up", "down", "preflight"]),
+    ("lost-host", Takes::Value, &["preflight"]),
     ("upgrade", Takes::Nothing, &["up"]),
 ];
 

@@ -57,6 +57,8 @@ pub struct UpOptions {
     pub pause: bool,
     /// Never wait, never ask.
     pub no_pause: bool,
+    /// A machine that is lost for good, with what it was at work on.
+    pub lost_host: Option<String>,
     /// The id of a store that is known to be gone for good.
     pub first_build: Option<String>,
     /// How many steps are looked at in parallel; 0 for as many as there are cores.
@@ -70,6 +72,8 @@ pub struct DownOptions {
     pub confirm: Option<String>,
     /// Print what would go and touch nothing.
     pub dry_run: bool,
+    /// A machine that is lost for good, with what it was at work on.
+    pub lost_host: Option<String>,
     /// A step that is dead and can't be reached.
     pub forget: Option<String>,
     /// Why it is forgotten.

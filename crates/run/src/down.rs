@@ -139,7 +139,12 @@ fn held_down(
     }
     confirmed(&opened, options)?;
     let held = opened.hold("down", None)?;
-    let ended = walk(&held, forget, options.reason.as_deref());
+    let ended = walk(
+        &held,
+        forget,
+        options.reason.as_deref(),
+        options.lost_host.as_deref(),
+    );
     held.release();
     match ended {
         Ok(ended) => Ok(ended),
@@ -168,16 +173,18 @@ fn confirmed(opened: &Opened<'_>, options: &DownOptions) -> Result<(), Failure> 
 
 /// Tears down after a failure or at a checkpoint, under the lock that `up` holds.
 pub(crate) fn tear_down_now(held: &Held<'_>) -> Result<Ended, CallError> {
-    walk(held, BTreeSet::new(), None)
+    walk(held, BTreeSet::new(), None, None)
 }
 
 fn walk(
     held: &Held<'_>,
     forget: BTreeSet<StepId>,
     reason: Option<&str>,
+    lost_host: Option<&str>,
 ) -> Result<Ended, CallError> {
     let mut inner = held.ledger(CallCommand::Down)?;
     held.settle_leftovers(&mut inner)?;
+    held.settle_lost_hosts(&mut inner, lost_host)?;
     let history = inner.history();
     let standing = Standing(inner.view());
     let world = held.world(standing, held.run.clone(), 1)?;

@@ -13,6 +13,7 @@ mod known;
 mod library;
 mod look;
 mod look_commands;
+mod lost_host;
 mod open;
 mod operator;
 mod paths;

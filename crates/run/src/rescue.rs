@@ -189,7 +189,7 @@ impl Bench<'_> {
     }
 
     /// A session that can read, and where asked write, the state of a step as it was last attempted.
-    fn rescue_session(
+    pub(crate) fn rescue_session(
         &self,
         step: &StepId,
         standing: &Standing,

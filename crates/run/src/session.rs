@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use phase_engine::{ExitCode, Failure, PhaseId, ResourceAddress, RunId, Sequence};
-use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, Suspect, Time};
+use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, StandingEntry, Suspect, Time};
 use serde_json::Value;
 
 use crate::error::{CallError, stopped, unusable};
@@ -121,6 +121,7 @@ impl Held<'_> {
         let mut phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)> =
             BTreeMap::new();
         for entry in standing.all() {
+            self.new_enough_for(&entry)?;
             let source = self.bench.library.get(&entry.applied.bundle)?;
             phase_sources.insert(
                 entry.step.phase.clone(),
@@ -143,6 +144,33 @@ impl Held<'_> {
             jobs,
             run,
         })
+    }
+
+    /// A tool older than the one that last wrote a state is refused: it may misread what it finds there.
+    fn new_enough_for(&self, entry: &StandingEntry) -> Result<(), Failure> {
+        let program = &self.bench.program;
+        let Some(writer) = entry
+            .applied
+            .tool
+            .as_ref()
+            .filter(|tool| tool.name == "tofu")
+        else {
+            return Ok(());
+        };
+        if program.is_new_enough_for(&writer.version) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ExitCode::Unusable,
+            format!(
+                "`{}` is OpenTofu {}, and the state of step `{}` was written by {}",
+                program.path.display(),
+                program.version,
+                entry.step,
+                writer.version
+            ),
+        )
+        .hint("use that version or a newer one; an older one may misread the state. Nothing was changed"))
     }
 
     /// The ledger with what must be in the store before it is: what a first build writes before its run begins,

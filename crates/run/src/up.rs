@@ -98,6 +98,8 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
     let mut inner = held.ledger(call).map_err(fail(None))?;
     held.settle_leftovers(&mut inner)
         .map_err(fail(inner.record().cloned()))?;
+    held.settle_lost_hosts(&mut inner, options.lost_host.as_deref())
+        .map_err(fail(inner.record().cloned()))?;
     let record = inner.record().cloned();
     let history = inner.history();
     let standing = Standing(inner.view());

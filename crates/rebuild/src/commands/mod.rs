@@ -249,6 +249,7 @@ fn run_up(context: &Context, up: args::Up) -> Told {
         through: up.through,
         pause: up.pause,
         no_pause: up.no_pause,
+        lost_host: up.lost_host,
         first_build: up.first_build,
         jobs: jobs(up.jobs),
     };
@@ -269,6 +270,7 @@ fn run_down(context: &Context, down: args::Down) -> Told {
     let options = DownOptions {
         confirm: down.confirm,
         dry_run: down.dry_run,
+        lost_host: down.lost_host,
         forget: down.forget,
         reason: down.reason,
     };

@@ -95,8 +95,8 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         ),
         (&["up", "--target", "drill", "--upgrade"], "`up --upgrade`"),
         (
-            &["down", "--target", "drill", "--lost-host", "h"],
-            "`down --lost-host`",
+            &["preflight", "--target", "drill", "--lost-host", "h"],
+            "`preflight --lost-host`",
         ),
     ] {
         let outcome = rebuild(&world, args).run();
