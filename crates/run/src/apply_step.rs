@@ -155,18 +155,15 @@ impl TargetWorld<'_, '_> {
             .outputs
             .iter()
             .map(|(name, output): (&String, &OutputEvent)| {
-                let value = if output.sensitive {
-                    None
-                } else {
-                    output.value.clone()
-                };
-                (
-                    name.clone(),
-                    Output {
-                        value,
-                        sensitive: output.sensitive,
-                    },
-                )
+                // A value that a secret stands in is one that a record can't hold, whatever OpenTofu calls it.
+                let holds_a_secret = output.value.as_ref().is_some_and(|value| {
+                    let mut masked = value.clone();
+                    self.bench.masker.mask_json(&mut masked);
+                    masked != *value
+                });
+                let sensitive = output.sensitive || holds_a_secret;
+                let value = output.value.clone().filter(|_| !sensitive);
+                (name.clone(), Output { value, sensitive })
             })
             .collect();
         let plain = outputs

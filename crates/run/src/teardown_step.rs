@@ -7,7 +7,7 @@ use phase_engine::{
     ExitCode, Failure, Forgetting, Notes, PhaseId, ResidueResult, StepId, TeardownResult,
 };
 use platform::StepKind;
-use record::{Applied, Detail, StandingEntry};
+use record::{Applied, Detail, StandingEntry, StateMark};
 use state_backend::GrantOptions;
 use tofu::{ApplyWhat, RunError, Session, Slot};
 
@@ -89,6 +89,7 @@ impl TargetWorld<'_, '_> {
         if self.bench.mark(step)?.is_none() {
             return match entry.and_then(|entry| entry.state.as_ref()) {
                 None => Ok(TeardownResult::Empty),
+                Some(mark) if self.was_retired(step, mark)? => Ok(TeardownResult::Empty),
                 Some(mark) => Err(self.lost_state(step, mark.serial).into()),
             };
         }
@@ -155,6 +156,28 @@ impl TargetWorld<'_, '_> {
         detail.state = self.bench.mark(step).ok().flatten();
         detail.suspects = self.suspects(step, session, &error.outcome);
         Teardown::Failed(failure, Some(Box::new(detail)))
+    }
+
+    /// Whether an earlier call moved a step's state to its versions, once the step was proven gone, and was cut
+    /// before the ledger said so. Only then is the recorded serial, or a later one, among the versions: what is
+    /// overwritten in the course of things is older.
+    fn was_retired(&self, step: &StepId, mark: &StateMark) -> Result<bool, Failure> {
+        let backend = self.bench.server.backend();
+        let versions = backend
+            .versions(&step.key())
+            .map_err(|error| stopped(&error))?;
+        for version in versions
+            .iter()
+            .filter(|version| version.serial >= mark.serial)
+        {
+            let kept = backend
+                .read_version(version)
+                .map_err(|error| stopped(&error))?;
+            if kept.is_some_and(|kept| kept.header.lineage == mark.lineage) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A state that the record knows and the store lacks: what it had made must be named.
