@@ -157,9 +157,14 @@ fn usage(
     ExitCode::Unusable
 }
 
-/// The first line of what clap says is the fault, the rest is help.
+/// The first paragraph of what clap says is the fault, the rest is help.
 fn usage_failure(rendered: &str) -> Failure {
-    let first = rendered.lines().next().unwrap_or_default();
+    let first: Vec<&str> = rendered
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let first = first.join(" ");
     let message = first
         .strip_prefix("error: ")
         .unwrap_or("no command was given");

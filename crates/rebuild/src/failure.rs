@@ -7,12 +7,13 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, ThemeCharacters
 use phase_engine::ExitCode;
 use platform::{Fault, Faults};
 use run::CallError;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::stream::{Look, Tone, clean};
 
 /// Why a command did not do what it was asked for, ready to be told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Failure {
     /// What was tried and on what.
     pub(crate) message: String,
@@ -29,6 +30,7 @@ pub(crate) struct Failure {
     pub(crate) faults: Vec<FaultLine>,
     /// The exit code that it leads to.
     #[serde(serialize_with = "as_number")]
+    #[schemars(with = "u8")]
     pub(crate) exit: ExitCode,
     /// The faults as people read them, with the text underlined.
     #[serde(skip)]
@@ -36,7 +38,7 @@ pub(crate) struct Failure {
 }
 
 /// One fault of the definitions, as a document holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct FaultLine {
     /// Path within the platform.
     pub(crate) file: String,

@@ -17,6 +17,7 @@ mod panic;
 mod prompt;
 mod reference;
 mod render;
+mod schemas;
 mod signals;
 mod stream;
 mod ui;
@@ -36,4 +37,10 @@ pub fn main() -> std::process::ExitCode {
 #[must_use]
 pub fn command_reference() -> String {
     reference::page()
+}
+
+/// The JSON Schemas of everything that is printed or stored as JSON, as `docs/schemas` holds them: file name and text.
+#[must_use]
+pub fn json_schemas() -> std::collections::BTreeMap<String, String> {
+    schemas::files()
 }

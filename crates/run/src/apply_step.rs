@@ -9,9 +9,11 @@ use std::time::Duration;
 use phase_engine::{ExitCode, Notes, ResourceAddress, StepId, StepResult};
 use platform::StepKind;
 use record::{Detail, Input, PlannedChange};
+use secrets::Masker;
 use tofu::events::{ApplyStage, Event, OutputEvent};
 use tofu::{Applied, ApplyWhat, EventLine, Observer, Outcome, RunError, Session};
 
+use crate::masking::{self, holds_secret};
 use crate::prepare_step::{Prepared, Work, planned_change};
 use crate::scope::Output;
 use crate::tofu_work::tofu_failure;
@@ -155,13 +157,11 @@ impl TargetWorld<'_, '_> {
             .outputs
             .iter()
             .map(|(name, output): (&String, &OutputEvent)| {
-                // A value that a secret stands in is one that a record can't hold, whatever OpenTofu calls it.
-                let holds_a_secret = output.value.as_ref().is_some_and(|value| {
-                    let mut masked = value.clone();
-                    self.bench.masker.mask_json(&mut masked);
-                    masked != *value
-                });
-                let sensitive = output.sensitive || holds_a_secret;
+                let sensitive = output.sensitive
+                    || output
+                        .value
+                        .as_ref()
+                        .is_some_and(|value| holds_secret(&self.bench.masker, value));
                 let value = output.value.clone().filter(|_| !sensitive);
                 (name.clone(), Output { value, sensitive })
             })
@@ -274,14 +274,16 @@ fn resource_type(address: &str) -> String {
 pub(crate) struct Hearer {
     step: String,
     ui: std::sync::Arc<dyn Ui>,
+    masker: Masker,
     planned: Mutex<Option<Sender<PlannedChange>>>,
 }
 
 impl Hearer {
-    pub(crate) fn new(step: String, ui: std::sync::Arc<dyn Ui>) -> Self {
+    pub(crate) fn new(step: String, ui: std::sync::Arc<dyn Ui>, masker: Masker) -> Self {
         Self {
             step,
             ui,
+            masker,
             planned: Mutex::new(None),
         }
     }
@@ -301,7 +303,10 @@ impl Observer for Hearer {
                 if let Some(sender) = &*self.planned.lock().unwrap_or_else(PoisonError::into_inner)
                     && let Some(planned) = planned_change(change)
                 {
-                    let _ = sender.send(planned);
+                    let _ = sender.send(PlannedChange {
+                        address: masking::address(&self.masker, planned.address),
+                        ..planned
+                    });
                 }
             }
             Event::Apply(stage, hook) if command != "plan" => {

@@ -12,6 +12,7 @@ use tofu::{Session, Slot};
 
 use crate::bench::Bench;
 use crate::library::Source;
+use crate::masking::holds_secret;
 use crate::resolve;
 use crate::scope::Output;
 use crate::standing::Standing;
@@ -100,13 +101,9 @@ impl Bench<'_> {
                 if output.sensitive {
                     self.mask_value(&format!("{step}.{name}"), &output.value);
                 }
-                (
-                    name,
-                    Output {
-                        value: Some(output.value),
-                        sensitive: output.sensitive,
-                    },
-                )
+                let sensitive = output.sensitive || holds_secret(&self.masker, &output.value);
+                let value = Some(output.value);
+                (name, Output { value, sensitive })
             })
             .collect();
         self.outputs.put(step, outputs);

@@ -104,7 +104,11 @@ impl Bench<'_> {
 
     /// Makes who hears the events of a step's commands from now on.
     pub(crate) fn new_hearer(&self, key: &str) -> Arc<Hearer> {
-        let hearer = Arc::new(Hearer::new(key.replacen('/', ".", 1), Arc::clone(&self.ui)));
+        let hearer = Arc::new(Hearer::new(
+            key.replacen('/', ".", 1),
+            Arc::clone(&self.ui),
+            self.masker.clone(),
+        ));
         self.hearers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

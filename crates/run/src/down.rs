@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::api::{DownOptions, Machine, Site};
 use crate::error::CallError;
-use crate::open::{Held, Opened, target_name};
+use crate::open::{Held, OnFaults, Opened, target_name};
 use crate::operator::Watch;
 use crate::session::Ended;
 use crate::standing::Standing;
@@ -64,7 +64,8 @@ pub fn down_dry_run(
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Result<DryRun, CallError> {
-    let held = Opened::open(machine, site, stop, ui)?.hold("down --dry-run", None)?;
+    let held =
+        Opened::open(machine, site, stop, ui, OnFaults::GoOn)?.hold("down --dry-run", None)?;
     let dry = dry_run(&held);
     held.release();
     dry.map_err(CallError::from)
@@ -112,7 +113,7 @@ fn held_down(
         .hint("nothing was run")
         .into());
     }
-    let opened = Opened::open(machine, site, stop, ui)?;
+    let opened = Opened::open(machine, site, stop, ui, OnFaults::GoOn)?;
     if let Err(faults) = &opened.today {
         ui.tell(&Notice::Warning {
             message: format!("rebuild.toml has faults; what stands is torn down from what it was applied from\n{}", faults.render_plain()),

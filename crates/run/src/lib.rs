@@ -14,6 +14,7 @@ mod library;
 mod look;
 mod look_commands;
 mod lost_host;
+mod masking;
 mod open;
 mod operator;
 mod paths;

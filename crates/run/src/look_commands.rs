@@ -12,7 +12,7 @@ use store::lock::{self, Holder, LockNotice};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped};
-use crate::open::{Held, Opened, definitions, locked, open_store};
+use crate::open::{Held, OnFaults, Opened, definitions, locked, open_store};
 use crate::paths::TargetPaths;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
@@ -39,8 +39,7 @@ pub fn preflight(
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Preflighted {
-    let held = Opened::open(machine, site, stop, ui)
-        .and_then(Opened::without_faults)
+    let held = Opened::open(machine, site, stop, ui, OnFaults::Stop)
         .and_then(|opened| opened.hold("preflight", first_build));
     let looked = held.and_then(|held| {
         let looked = look(&held, jobs);

@@ -118,7 +118,9 @@ impl Held<'_> {
             .bench
             .facts(step, &session)?
             .addresses
-            .into_iter()
+            .iter()
+            // As the record has them.
+            .map(|address| self.bench.masked(address))
             .collect())
     }
 }

@@ -27,6 +27,7 @@ use crate::environment;
 use crate::error::{CallError, stopped, unusable};
 use crate::known;
 use crate::library::{Library, Source};
+use crate::masking::MaskedUi;
 use crate::paths::TargetPaths;
 use crate::scope::OutputBook;
 use crate::secret_book::{self, SecretBook};
@@ -49,6 +50,15 @@ pub(crate) struct Opened<'m> {
     pub(crate) cli_config: Option<PathBuf>,
     pub(crate) paths: TargetPaths,
     pub(crate) store: Arc<dyn Store>,
+}
+
+/// What faults of `rebuild.toml` do to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFaults {
+    /// It goes by today's definitions, and ends.
+    Stop,
+    /// It goes by what stands, and goes on.
+    GoOn,
 }
 
 /// What `[store]` names, on this machine.
@@ -103,6 +113,7 @@ impl<'m> Opened<'m> {
         site: &Site,
         stop: &Arc<StopRequests>,
         ui: &Arc<dyn Ui>,
+        faults: OnFaults,
     ) -> Result<Self, CallError> {
         let (
             root,
@@ -119,12 +130,18 @@ impl<'m> Opened<'m> {
             });
         }
         let masker = Masker::new();
+        let ui: Arc<dyn Ui> = Arc::new(MaskedUi {
+            inner: Arc::clone(ui),
+            masker: masker.clone(),
+        });
         let (tools, today) = match platform {
             Ok(platform) => {
                 let tools = platform.tools.clone();
-                (tools, Ok(Arc::new(pack(machine, &root, platform, ui)?)))
+                (tools, Ok(Arc::new(pack(machine, &root, platform, &ui)?)))
             }
-            Err(faults) => (Default::default(), Err(faults)),
+            // Before any secret is asked for.
+            Err(found) if faults == OnFaults::Stop => return Err(CallError::from(found)),
+            Err(found) => (Default::default(), Err(found)),
         };
         let platform_name = match &today {
             Ok(today) => today.platform.name.clone(),
@@ -141,10 +158,10 @@ impl<'m> Opened<'m> {
         }
         let used = match &today {
             Ok(today) => secret_book::used(&today.platform, &target),
-            // What a teardown from stored bundles needs is not known yet: all of them.
-            Err(_) => target.secrets.keys().cloned().collect(),
+            // What a teardown from stored bundles needs is not known yet: fetched when it is asked for.
+            Err(_) => BTreeSet::new(),
         };
-        let secrets = SecretBook::fetch(&used, &target, machine, &masker)
+        let secrets = SecretBook::fetch(&used, &target, machine, &root, &masker, &ui)
             .map_err(|error| unusable(&error))?;
         let passphrase = match &target.encryption {
             None => None,
@@ -154,6 +171,7 @@ impl<'m> Opened<'m> {
                     "passphrase",
                     target.name.as_str(),
                     machine,
+                    &root,
                 )
                 .map_err(|error| unusable(&error))?;
                 masker.add("passphrase", &passphrase);
@@ -204,7 +222,7 @@ impl<'m> Opened<'m> {
         let store = open_store(&target, &paths, machine);
         Ok(Self {
             machine,
-            ui: Arc::clone(ui),
+            ui,
             stop: Arc::clone(stop),
             target,
             platform_name,
@@ -217,17 +235,6 @@ impl<'m> Opened<'m> {
             paths,
             store,
         })
-    }
-
-    /// For commands that go by today's definitions: these must have no faults.
-    pub(crate) fn without_faults(self) -> Result<Self, CallError> {
-        match self.today {
-            Ok(today) => Ok(Self {
-                today: Ok(today),
-                ..self
-            }),
-            Err(faults) => Err(CallError::from(faults)),
-        }
     }
 
     /// Today's definitions, where they have no faults.

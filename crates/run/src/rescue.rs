@@ -126,6 +126,7 @@ impl Bench<'_> {
             }
             rescued.suspects = suspects
                 .into_iter()
+                .map(|address| self.masked(&address))
                 .filter(|address| ResourceAddress::new(address.clone()).is_ok())
                 .collect();
         }

@@ -57,12 +57,19 @@ pub(crate) fn argv(
     exprs
         .iter()
         .map(|expr| {
-            expr.resolve(scope)
-                .map(Resolved::into_text)
-                .map_err(|error| {
-                    Failure::failed(format!("{what}: an argument has no value"))
-                        .because(error.to_string())
-                })
+            let resolved = expr.resolve(scope).map_err(|error| {
+                Failure::failed(format!("{what}: an argument has no value"))
+                    .because(error.to_string())
+            })?;
+            // Found before anything runs where it is declared sensitive; an output may also turn out to hold a secret.
+            if resolved.sensitive {
+                return Err(
+                    Failure::failed(format!("{what}: an argument holds a secret")).hint(
+                        "every process of the machine can read arguments: hand it over in `env` or `stdin`",
+                    ),
+                );
+            }
+            Ok(resolved.into_text())
         })
         .collect()
 }

@@ -1,12 +1,15 @@
 //! The target's secrets: fetched once a call, only those that are used, and made known to the masker.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use phase_engine::{ExitCode, Failure};
 use platform::{Platform, Reference, Target};
 use secrets::{FetchError, Masker, Secret, Source};
 
 use crate::api::Machine;
+use crate::ui::{Notice, Ui};
 
 /// Why a secret is not there.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +29,15 @@ pub(crate) struct SecretBook {
     sources: BTreeMap<String, Source>,
     target: String,
     machine: Machine,
+    root: PathBuf,
     masker: Masker,
+    ui: Arc<dyn Ui>,
     values: Mutex<BTreeMap<String, Secret>>,
 }
 
 impl SecretBook {
-    /// Fetches the named secrets of the target; their commands run in the caller's environment.
+    /// Fetches the named secrets of the target; their commands run in the caller's environment and, as relative
+    /// paths do, count from the platform's directory.
     ///
     /// # Errors
     /// One of them can't be had; the first is reported, nothing else was done.
@@ -39,13 +45,17 @@ impl SecretBook {
         names: &BTreeSet<String>,
         target: &Target,
         machine: &Machine,
+        root: &Path,
         masker: &Masker,
+        ui: &Arc<dyn Ui>,
     ) -> Result<Self, SecretError> {
         let book = Self {
             sources: target.secrets.clone(),
             target: target.name.to_string(),
             machine: machine.clone(),
+            root: root.to_owned(),
             masker: masker.clone(),
+            ui: Arc::clone(ui),
             values: Mutex::default(),
         };
         for name in names {
@@ -56,9 +66,18 @@ impl SecretBook {
 
     /// Returns a secret's value. One that only an older bundle refers to is fetched when it is asked for.
     pub(crate) fn expose(&self, name: &str) -> Option<String> {
-        self.get(name)
-            .ok()?
-            .map(|secret| secret.expose().to_owned())
+        match self.get(name) {
+            Ok(secret) => secret.map(|secret| secret.expose().to_owned()),
+            Err(error) => {
+                // The reference will be said to have no value; this says why.
+                let why = Failure::of(ExitCode::Unusable, &error);
+                self.ui.tell(&Notice::Warning {
+                    message: why.what,
+                    hint: Some(why.causes.join(": ")),
+                });
+                None
+            }
+        }
     }
 
     fn get(&self, name: &str) -> Result<Option<Secret>, SecretError> {
@@ -70,7 +89,7 @@ impl SecretBook {
         let Some(source) = self.sources.get(name) else {
             return Ok(None);
         };
-        let secret = fetch_one(source, name, &self.target, &self.machine)?;
+        let secret = fetch_one(source, name, &self.target, &self.machine, &self.root)?;
         self.masker.add(name, &secret);
         values.insert(name.to_owned(), secret.clone());
         Ok(Some(secret))
@@ -86,14 +105,10 @@ pub(crate) fn fetch_one(
     name: &str,
     target: &str,
     machine: &Machine,
+    root: &Path,
 ) -> Result<Secret, SecretError> {
     source
-        .fetch(
-            &machine.env,
-            &machine.home,
-            &machine.cwd,
-            machine.spawner.as_ref(),
-        )
+        .fetch(&machine.env, &machine.home, root, machine.spawner.as_ref())
         .map_err(|source| SecretError {
             name: name.to_owned(),
             target: target.to_owned(),

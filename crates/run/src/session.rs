@@ -143,6 +143,7 @@ impl Held<'_> {
             proven: Mutex::default(),
             jobs,
             run,
+            heading: Mutex::default(),
         })
     }
 

@@ -316,7 +316,7 @@ impl TargetWorld<'_, '_> {
         };
         let facts = tofu::StateFacts::read(&found.bytes).map_err(|error| stopped(&error))?;
         if !facts.is_encrypted {
-            return Ok(facts.addresses);
+            return Ok(self.masked_addresses(facts.addresses));
         }
         let sources = self.teardown_sources(step)?;
         let Some((source, recorded)) = sources.first() else {
@@ -343,7 +343,16 @@ impl TargetWorld<'_, '_> {
                 ..GrantOptions::default()
             }),
         })?;
-        Ok(self.bench.facts(step, &session)?.addresses)
+        let facts = self.bench.facts(step, &session)?;
+        Ok(self.masked_addresses(facts.addresses))
+    }
+
+    /// The addresses as they may be shown.
+    fn masked_addresses(&self, addresses: Vec<String>) -> Vec<String> {
+        addresses
+            .iter()
+            .map(|address| self.bench.masked(address))
+            .collect()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a call tells while it goes on, and what it asks a person.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One thing that happened in a call; printed for people, or as one line of `--output ndjson`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Notice {
     /// Definitions are read and packed.
@@ -150,7 +151,7 @@ pub enum Notice {
 }
 
 /// What is done to a phase or step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
     /// It is applied.
@@ -162,7 +163,7 @@ pub enum Doing {
 }
 
 /// How far a resource got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// OpenTofu has begun.
@@ -174,7 +175,7 @@ pub enum Stage {
 }
 
 /// The summary that is printed after each verified phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoint {
     /// The phase.
     pub phase: String,

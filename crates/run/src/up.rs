@@ -11,7 +11,7 @@ use record::{CallCommand, Record};
 
 use crate::api::{Machine, Site, UpOptions};
 use crate::error::{CallError, stopped, unusable};
-use crate::open::{Held, Opened};
+use crate::open::{Held, OnFaults, Opened};
 use crate::operator::Watch;
 use crate::session::Ended;
 use crate::standing::Standing;
@@ -40,8 +40,7 @@ fn held_up(
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Result<Ended, CallError> {
-    let opened = Opened::open(machine, site, stop, ui)?;
-    let opened = opened.without_faults()?;
+    let opened = Opened::open(machine, site, stop, ui, OnFaults::Stop)?;
     let through = match &options.through {
         None => None,
         Some(phase) => Some(through(&opened, phase)?),

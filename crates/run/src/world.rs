@@ -40,6 +40,8 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) run: RunId,
     /// How many steps are looked at at once.
     pub(crate) jobs: usize,
+    /// The phase that was last told to be worked on, and what is done to it.
+    pub(crate) heading: Mutex<Option<(PhaseId, Doing)>>,
 }
 
 impl TargetWorld<'_, '_> {
@@ -59,6 +61,7 @@ impl TargetWorld<'_, '_> {
         judged: impl FnOnce(&T) -> (bool, String),
     ) -> T {
         let ui = &self.bench.ui;
+        self.tell_phase(&step.phase, doing);
         ui.tell(&Notice::Step {
             step: step.to_string(),
             doing,
@@ -74,6 +77,28 @@ impl TargetWorld<'_, '_> {
             seconds: started.elapsed().as_secs_f64(),
         });
         result
+    }
+
+    /// Tells that work on a phase begins, once for all of its steps.
+    fn tell_phase(&self, phase: &PhaseId, doing: Doing) {
+        let mut heading = self.heading.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Some((phase.clone(), doing));
+        if *heading == now {
+            return;
+        }
+        *heading = now;
+        let as_applied = self.phase_sources.get(phase).map(|(source, _)| source);
+        let title = as_applied
+            .filter(|_| doing != Doing::Apply)
+            .or(self.today.as_ref())
+            .and_then(|source| source.platform.phase(phase))
+            .map(|phase| phase.title.clone())
+            .unwrap_or_default();
+        self.bench.ui.tell(&Notice::Phase {
+            phase: phase.to_string(),
+            title,
+            doing,
+        });
     }
 
     /// The definitions of a phase, its values, and what they say of it.
@@ -162,10 +187,10 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn prepare(&self, step: &StepId, how: ApplyHow) -> Preparation<Prepared, Detail> {
-        match self.prepare_step(step, how) {
-            Ok(ready) => ready,
-            Err(failure) => Preparation::NotReady(failure),
-        }
+        let prepared = self
+            .prepare_step(step, how)
+            .unwrap_or_else(Preparation::NotReady);
+        self.bench.masked_preparation(prepared)
     }
 
     fn apply(
@@ -174,7 +199,10 @@ impl World for TargetWorld<'_, '_> {
         plan: Prepared,
         notes: &dyn Notes<Detail>,
     ) -> StepResult<Detail> {
-        let act = || self.apply_step(step, plan, notes);
+        let act = || {
+            let (result, summary) = self.apply_step(step, plan, notes);
+            (self.bench.masked_result(result), summary)
+        };
         self.told(
             step,
             Doing::Apply,
@@ -198,7 +226,10 @@ impl World for TargetWorld<'_, '_> {
         self.told(
             step,
             Doing::Verify,
-            || self.verify_step(step, basis, notes),
+            || {
+                let result = self.verify_step(step, basis, notes);
+                self.bench.masked_result(result)
+            },
             judged,
         )
     }
@@ -213,7 +244,8 @@ impl World for TargetWorld<'_, '_> {
                 .need_outputs(check.kind.exprs(), &self.standing)?;
             let asked = self
                 .bench
-                .ask(&source, def, check, &values, basis == Basis::JustApplied);
+                .ask(&source, def, check, &values, basis == Basis::JustApplied)
+                .map_err(|failure| self.bench.masked_failure(failure));
             self.bench.ui.tell(&Notice::Check {
                 phase: phase.to_string(),
                 check: check.name.clone(),
@@ -248,7 +280,7 @@ impl World for TargetWorld<'_, '_> {
         self.told(
             step,
             Doing::Teardown,
-            || self.teardown_step(step, notes),
+            || self.bench.masked_teardown(self.teardown_step(step, notes)),
             |result| match result {
                 TeardownResult::Gone { .. } => (true, "gone".to_owned()),
                 TeardownResult::Empty => (true, "nothing there".to_owned()),
@@ -258,14 +290,22 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn residue(&self, phase: &PhaseId, deferred: &[StepId]) -> ResidueResult {
-        match self.residue_of(phase, deferred) {
-            Ok(result) => result,
-            Err(failure) => ResidueResult::Left(failure),
+        let result = self
+            .residue_of(phase, deferred)
+            .unwrap_or_else(ResidueResult::Left);
+        let result = self.bench.masked_residue(result);
+        if matches!(result, ResidueResult::Clean) {
+            self.bench.ui.tell(&Notice::TornDown {
+                phase: phase.to_string(),
+            });
         }
+        result
     }
 
     fn forget(&self, step: &StepId, why: Forgetting) -> Result<Option<Detail>, Failure> {
         self.forget_step(step, why)
+            .map(|detail| detail.map(|detail| self.bench.masked_detail(detail)))
+            .map_err(|failure| self.bench.masked_failure(failure))
     }
 
     fn holding(&self) -> Result<Vec<StepId>, Failure> {

@@ -1,8 +1,11 @@
 //! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
 
 mod cloud;
+mod documents;
 mod drill;
 mod preflight_drift;
+mod published;
+mod secrecy;
 mod whole_run;
 
 /// A file of tests that no `mod` names is never run.

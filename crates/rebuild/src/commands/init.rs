@@ -1,20 +1,41 @@
 //! `rebuild init DIR`: a small platform that works, to start from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use phase_engine::ExitCode;
 use platform::InitError;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Told;
+use super::telling::document;
 use crate::failure::Failure;
+
+/// What `init` wrote.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Initialized {
+    /// The version of this format.
+    schema: u32,
+    /// The platform's directory.
+    directory: PathBuf,
+    /// The files that were written, from there.
+    files: Vec<String>,
+    /// The commands that go on from here.
+    next: Vec<String>,
+}
 
 /// Writes the platform and says what to type next.
 pub(crate) fn run(cwd: &Path, dir: &Path) -> Told {
     match platform::init(&cwd.join(dir)) {
         Ok(files) => {
-            let document = json!({ "schema": 1, "directory": cwd.join(dir), "files": files, "next": next(dir) });
-            Told::done(document, text(dir, &files))
+            let text = text(dir, &files);
+            let made = Initialized {
+                schema: 1,
+                directory: cwd.join(dir),
+                files,
+                next: next(dir),
+            };
+            Told::done(document(&made), text)
         }
         Err(error) => {
             let failure = Failure::of(ExitCode::Unusable, &error);

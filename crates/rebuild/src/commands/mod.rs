@@ -1,7 +1,7 @@
 //! One command line, carried out: each command ends with something to tell, and one function tells it.
 
 mod calls;
-mod init;
+pub(crate) mod init;
 mod telling;
 
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use phase_engine::ExitCode;
 use run::api::{CheckOptions, DownOptions, Machine, Site, UpOptions};
 use run::stop::StopRequests;
 use run::ui::Ui;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{self, Cli, Command, Output, RunsCommand};
@@ -78,22 +80,51 @@ impl Told {
     fn document(&self) -> Value {
         match (&self.document, &self.failure) {
             (Some(document), _) => document.clone(),
-            (None, Some(failure)) => json!({ "schema": 1, "error": failure }),
+            (None, Some(failure)) => telling::document(&Failed {
+                schema: 1,
+                error: failure.clone(),
+            }),
             (None, None) => json!({ "schema": 1 }),
         }
     }
 
     /// The event that ends a stream of events.
     fn last_event(&self) -> Value {
-        let mut event = json!({ "event": "ended", "schema": 1, "exit": self.exit.code() });
-        if let Some(document) = &self.document {
-            event["document"] = document.clone();
-        }
-        if let Some(failure) = &self.failure {
-            event["error"] = json!(failure);
-        }
-        event
+        telling::document(&LastEvent::Ended {
+            schema: 1,
+            exit: self.exit.code(),
+            document: self.document.clone(),
+            error: self.failure.clone(),
+        })
     }
+}
+
+/// The document of a command that has nothing to show but why it failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Failed {
+    /// The version of this format.
+    pub(crate) schema: u32,
+    /// Why.
+    pub(crate) error: Failure,
+}
+
+/// The event that ends a stream of events.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(crate) enum LastEvent {
+    /// The command has ended.
+    Ended {
+        /// The version of this format.
+        schema: u32,
+        /// What the process ends with.
+        exit: u8,
+        /// What `--output json` would have printed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        document: Option<Value>,
+        /// Why it did not end well.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<Failure>,
+    },
 }
 
 /// Whom a command may ask.

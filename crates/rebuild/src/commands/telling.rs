@@ -91,7 +91,7 @@ pub(super) fn status(status: &StatusDocument, look: Look) -> Told {
 /// `runs list`.
 pub(super) fn runs(target: &str, listed: &[Listed], look: Look) -> Told {
     Told::done(
-        render::runs_document(target, listed),
+        document(&render::runs_document(target, listed)),
         render::runs(target, listed, look),
     )
 }
@@ -102,7 +102,7 @@ pub(super) fn run_shown(record: &Record, look: Look) -> Told {
 }
 
 /// A published shape as JSON; our own types always are.
-fn document(shape: &impl Serialize) -> Value {
+pub(super) fn document(shape: &impl Serialize) -> Value {
     serde_json::to_value(shape).unwrap_or_else(|error| {
         Value::String(format!("this document can't be written as JSON: {error}"))
     })

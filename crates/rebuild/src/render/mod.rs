@@ -14,5 +14,5 @@ pub(crate) use check::check;
 pub(crate) use dry_run::dry_run;
 pub(crate) use preflight::preflight;
 pub(crate) use run::{run, run_whole};
-pub(crate) use runs::{runs, runs_document};
+pub(crate) use runs::{RunsDocument, runs, runs_document};
 pub(crate) use status::status;

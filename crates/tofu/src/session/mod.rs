@@ -408,6 +408,7 @@ fn mask(line: &mut EventLine, masker: &Masker) {
         Event::Diagnostic(diagnostic) => {
             over(&mut diagnostic.summary);
             over(&mut diagnostic.detail);
+            diagnostic.address.iter_mut().for_each(over);
             if let Some(snippet) = &mut diagnostic.snippet {
                 over(&mut snippet.code);
                 snippet
