@@ -126,6 +126,15 @@ pub(crate) struct Up {
     /// Never wait and never ask
     #[arg(long)]
     pub(crate) no_pause: bool,
+    /// Let plans of this phase destroy and replace on a protected target; may be given again
+    #[arg(long, value_name = "PHASE")]
+    pub(crate) allow_destroy: Vec<String>,
+    /// Let this tainted resource be replaced; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) replace: Vec<String>,
+    /// Keep this tainted resource as it is; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) keep: Vec<String>,
     /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
     #[arg(long, value_name = "HOST")]
     pub(crate) lost_host: Option<String>,

@@ -31,9 +31,6 @@ enum Takes {
 /// Options of later versions, each with the commands that will have it.
 const OPTIONS: &[(&str, Takes, &[&str])] = &[
     ("prune", Takes::MaybeValue, &["up", "preflight"]),
-    ("allow-destroy", Takes::Value, &["up"]),
-    ("replace", Takes::Value, &["up"]),
-    ("keep", Takes::Value, &["up"]),
     ("without-drill", Takes::Value, &["up", "preflight"]),
     ("lost-host", Takes::Value, &["preflight"]),
     ("upgrade", Takes::Nothing, &["up"]),

@@ -57,6 +57,12 @@ pub struct UpOptions {
     pub pause: bool,
     /// Never wait, never ask.
     pub no_pause: bool,
+    /// Phases whose plans may destroy and replace on a protected target.
+    pub allow_destroy: Vec<String>,
+    /// Tainted addresses that may be replaced.
+    pub replace: Vec<String>,
+    /// Tainted addresses that are kept as they are.
+    pub keep: Vec<String>,
     /// A machine that is lost for good, with what it was at work on.
     pub lost_host: Option<String>,
     /// The id of a store that is known to be gone for good.

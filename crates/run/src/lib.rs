@@ -9,6 +9,7 @@ mod down;
 pub mod environment;
 mod error;
 mod exec_step;
+mod guard;
 mod known;
 mod library;
 mod look;

@@ -9,6 +9,7 @@ use record::{Applied, Detail, PlannedChange, PlannedWork, Starting, ToolRecord, 
 use state_backend::GrantOptions;
 use tofu::{PlanMode, PlanOptions, Planned, Session, Slot};
 
+use crate::guard;
 use crate::library::Source;
 use crate::resolve::{self, Inputs};
 use crate::tofu_work::{Wanted, tofu_failure};
@@ -201,6 +202,9 @@ impl TargetWorld<'_, '_> {
             Some(kept) => (kept.session, Some(kept.plan)),
             None => {
                 let session = self.session_today(step, &resolved, def, tofu, Slot::Tree)?;
+                if mark.is_some() {
+                    self.keep_tainted(step, &session)?;
+                }
                 let plan = match mark {
                     None => None,
                     Some(_) => Some(
@@ -296,51 +300,61 @@ impl TargetWorld<'_, '_> {
     /// Stops a plan that destroys what nobody agreed to lose.
     fn guard(&self, step: &StepId, plan: &Planned) -> Result<(), Failure> {
         let bench = self.bench;
-        let lost: Vec<String> = plan
+        let changes: Vec<guard::Planned> = plan
             .outcome
             .planned
             .iter()
-            .filter(|change| matches!(change.action.as_str(), "delete" | "replace"))
-            .map(|change| change.address().to_owned())
+            .map(|change| guard::Planned {
+                address: change.address().to_owned(),
+                action: change.action.as_str().to_owned(),
+                tainted: change.is_tainted(),
+            })
             .collect();
-        let tainted: Vec<String> = plan
-            .outcome
-            .tainted()
-            .map(|change| change.address().to_owned())
-            .collect();
-        let max = self
-            .today()?
-            .platform
-            .phase(&step.phase)
-            .and_then(|phase| phase.max_destroy)
-            .map_or(usize::MAX, |max| max as usize);
-        let why = if !tainted.is_empty() {
-            format!(
-                "what an interrupt tainted would be replaced: {}",
-                list(&tainted)
-            )
-        } else if bench.target.protected && !lost.is_empty() {
-            format!(
-                "its plan destroys or replaces {}, and target `{}` is protected",
-                list(&lost),
-                bench.target.name
-            )
-        } else if lost.len() > max {
-            format!(
-                "its plan destroys or replaces {} objects, and phase `{}` allows {max}: {}",
-                lost.len(),
-                step.phase,
-                list(&lost)
-            )
-        } else {
-            return Ok(());
+        let phase = self.today()?.platform.phase(&step.phase);
+        let rules = guard::Rules {
+            protected: bench
+                .target
+                .protected
+                .then(|| bench.target.name.to_string()),
+            max_destroy: phase.and_then(|phase| phase.max_destroy),
+            allowed: self.agreed.allow_destroy.contains(&step.phase),
+            replace: self.agreed.replace.clone(),
         };
-        if bench.ui.interactive() && bench.ui.agree_to_destroy(&step.to_string(), &lost) {
+        let (why, addresses) = match guard::judge(&changes, &rules) {
+            guard::Verdict::Pass => return Ok(()),
+            guard::Verdict::Stop { why, addresses } => (why, addresses),
+        };
+        if bench.ui.interactive() && bench.ui.agree_to_destroy(&step.to_string(), &addresses) {
             return Ok(());
         }
-        Err(Failure::new(ExitCode::Declined, format!("the plan guard stopped step `{step}`"))
-            .because(why)
-            .hint("run the command at a terminal, where a person can agree; nothing of this step was changed"))
+        Err(Failure::new(
+            ExitCode::Declined,
+            format!("the plan guard stopped step `{step}`"),
+        )
+        .because(why)
+        .hint(format!(
+            "agree at a terminal, or by `--allow-destroy {}`, for what is tainted by `--replace ADDRESS` or \
+             `--keep ADDRESS`; nothing of this step was changed",
+            step.phase
+        )))
+    }
+
+    /// Takes the mark for replacement off the addresses that `--keep` names.
+    fn keep_tainted(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
+        if self.agreed.keep.is_empty() {
+            return Ok(());
+        }
+        let facts = self.bench.facts(step, session)?;
+        for address in facts
+            .tainted
+            .iter()
+            .filter(|address| self.agreed.keep.contains(*address))
+        {
+            session
+                .untaint(address)
+                .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        }
+        Ok(())
     }
 
     /// What the ledger keeps of a step whose apply begins.
@@ -420,12 +434,4 @@ pub(crate) fn planned_change(change: &tofu::Change) -> Option<PlannedChange> {
         provider: Some(change.resource.implied_provider.clone())
             .filter(|provider| !provider.is_empty()),
     })
-}
-
-fn list(addresses: &[String]) -> String {
-    addresses
-        .iter()
-        .map(|address| format!("`{address}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }

@@ -15,7 +15,7 @@ use crate::open::{First, Held, tools};
 use crate::rescue::Rescued;
 use crate::standing::{CallLedger, Standing};
 use crate::ui::Notice;
-use crate::world::TargetWorld;
+use crate::world::{Agreed, TargetWorld};
 
 /// How a call ended.
 #[derive(Debug)]
@@ -144,6 +144,7 @@ impl Held<'_> {
             jobs,
             run,
             heading: Mutex::default(),
+            agreed: Agreed::default(),
         })
     }
 

@@ -17,7 +17,7 @@ use crate::session::Ended;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::ui::{Notice, Ui};
-use crate::world::TargetWorld;
+use crate::world::{Agreed, TargetWorld};
 
 /// Rebuilds a target, or goes on with its unfinished run.
 pub fn up(
@@ -43,10 +43,19 @@ fn held_up(
     let opened = Opened::open(machine, site, stop, ui, OnFaults::Stop)?;
     let through = match &options.through {
         None => None,
-        Some(phase) => Some(through(&opened, phase)?),
+        Some(phase) => Some(phase_named(&opened, "--through", phase)?),
+    };
+    let agreed = Agreed {
+        allow_destroy: options
+            .allow_destroy
+            .iter()
+            .map(|phase| phase_named(&opened, "--allow-destroy", phase))
+            .collect::<Result<_, _>>()?,
+        replace: options.replace.iter().cloned().collect(),
+        keep: options.keep.iter().cloned().collect(),
     };
     let held = opened.hold("up", options.first_build.as_deref())?;
-    let ended = walk(&held, options, through);
+    let ended = walk(&held, options, through, agreed);
     held.release();
     Ok(match ended {
         Ok(ended) => ended,
@@ -54,7 +63,12 @@ fn held_up(
     })
 }
 
-fn through(opened: &Opened<'_>, phase: &str) -> Result<PhaseId, CallError> {
+/// The phase that a flag names.
+pub(crate) fn phase_named(
+    opened: &Opened<'_>,
+    flag: &str,
+    phase: &str,
+) -> Result<PhaseId, CallError> {
     let phases = opened.today().map(|today| {
         today
             .platform
@@ -76,7 +90,7 @@ fn through(opened: &Opened<'_>, phase: &str) -> Result<PhaseId, CallError> {
                 .join(", ");
             Failure::new(
                 ExitCode::Unusable,
-                format!("`--through {phase}` names no phase of this platform"),
+                format!("`{flag} {phase}` names no phase of this platform"),
             )
             .hint(format!("its phases are {names}"))
             .into()
@@ -85,7 +99,7 @@ fn through(opened: &Opened<'_>, phase: &str) -> Result<PhaseId, CallError> {
 
 type Walked = Result<Ended, (Option<Box<Record>>, CallError)>;
 
-fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walked {
+fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: Agreed) -> Walked {
     let (kind, command, call) = if options.resume {
         (CallKind::Resume, Command::Resume, CallCommand::Resume)
     } else {
@@ -107,9 +121,11 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         .filter(|_| options.resume)
         .map_or(&held.run, |record| &record.run)
         .clone();
-    let world = held
+    let decisions = decisions(held, options);
+    let mut world = held
         .world(standing, run, options.jobs)
         .map_err(fail(record.clone()))?;
+    world.agreed = agreed;
     let states = !held
         .bench
         .stated()
@@ -170,14 +186,8 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         view: inner.view(),
     };
     let mut ledger = held.with_first(inner);
-    if let Some(missing) = &options.first_build {
-        ledger.decided(record::Decision {
-            kind: record::DecisionKind::FirstBuild,
-            at: record::Time::from((held.bench.machine.now)()),
-            user: held.bench.machine.user.clone(),
-            about: Some(missing.clone()),
-            reason: None,
-        });
+    for decision in decisions {
+        ledger.decided(decision);
     }
     let ended = phase_engine::up(
         kind,
@@ -208,6 +218,28 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>) -> Walke
         return crate::down::tear_down_now(held).map_err(|error| (record.map(Box::new), error));
     }
     Ok(concluded(record, ended, target.as_str()))
+}
+
+/// What a person decided by flags of this call.
+fn decisions(held: &Held<'_>, options: &UpOptions) -> Vec<record::Decision> {
+    use record::DecisionKind as Kind;
+    let about = |kind, names: &[String]| {
+        names
+            .iter()
+            .map(move |name| record::Decision {
+                kind,
+                at: record::Time::from((held.bench.machine.now)()),
+                user: held.bench.machine.user.clone(),
+                about: Some(name.clone()),
+                reason: None,
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut decisions = about(Kind::FirstBuild, options.first_build.as_slice());
+    decisions.extend(about(Kind::AllowDestroy, &options.allow_destroy));
+    decisions.extend(about(Kind::Replace, &options.replace));
+    decisions.extend(about(Kind::Keep, &options.keep));
+    decisions
 }
 
 /// What the engine's end means to the caller.

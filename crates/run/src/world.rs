@@ -1,6 +1,6 @@
 //! The target's world: what the engine's walks do to it, through OpenTofu and the platform's programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -35,13 +35,26 @@ pub(crate) struct TargetWorld<'b, 'm> {
     /// Whether this call has changed anything, so that a plan from before says nothing of what comes after.
     pub(crate) changed: AtomicBool,
     /// Steps of this call whose plan of now shows that nothing was to do.
-    pub(crate) proven: Mutex<std::collections::BTreeSet<StepId>>,
+    pub(crate) proven: Mutex<BTreeSet<StepId>>,
+    /// What was agreed to before the call.
+    pub(crate) agreed: Agreed,
     /// The run that this call begins or goes on with.
     pub(crate) run: RunId,
     /// How many steps are looked at at once.
     pub(crate) jobs: usize,
     /// The phase that was last told to be worked on, and what is done to it.
     pub(crate) heading: Mutex<Option<(PhaseId, Doing)>>,
+}
+
+/// What a person agreed to by flags.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agreed {
+    /// Phases whose plans may destroy.
+    pub(crate) allow_destroy: BTreeSet<PhaseId>,
+    /// Addresses that may be replaced.
+    pub(crate) replace: BTreeSet<String>,
+    /// Addresses whose mark for replacement is taken off.
+    pub(crate) keep: BTreeSet<String>,
 }
 
 impl TargetWorld<'_, '_> {

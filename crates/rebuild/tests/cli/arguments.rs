@@ -81,15 +81,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
             "`up --prune`",
         ),
         (
-            &["up", "--target", "drill", "--allow-destroy", "1a"],
-            "`up --allow-destroy`",
-        ),
-        (
-            &["up", "--target", "drill", "--replace", "a.b"],
-            "`up --replace`",
-        ),
-        (&["up", "--target", "drill", "--keep", "a.b"], "`up --keep`"),
-        (
             &["up", "--target", "drill", "--without-drill", "why"],
             "`up --without-drill`",
         ),
