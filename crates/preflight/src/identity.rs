@@ -62,17 +62,15 @@ impl Identity {
         )
     }
 
-    /// Why it stops, with the way on; `None` when it passes.
+    /// Why it stops; `None` when it passes.
     pub fn why(&self) -> Option<String> {
         match self {
             Self::Ok { .. } | Self::Fresh | Self::FreshInstead { .. } => None,
             Self::Missing { known } => Some(format!(
-                "the store is empty, and this machine knows that target by the id `{known}`: find the \
-                 right store, or build anew with `up --first-build {known}`"
+                "the store is empty, and this machine knows that target by the id `{known}`"
             )),
             Self::Replaced { known, found } => Some(format!(
-                "the store has the id `{found}`, and this machine knows that target by the id \
-                 `{known}`: find the right store, or take this one with `up --first-build {known}`"
+                "the store has the id `{found}`, and this machine knows that target by the id `{known}`"
             )),
             Self::Foreign { found } => Some(format!(
                 "the store belongs to target `{}` of platform `{}`",
@@ -86,6 +84,31 @@ impl Identity {
             )),
             Self::NotMissing { typed, known: None } => {
                 Some(format!("`--first-build {typed}`: no id is missing"))
+            }
+        }
+    }
+
+    /// What to do about it; `None` when it passes.
+    pub fn way_on(&self, target: &str) -> Option<String> {
+        let look = format!(
+            "look whether `[store]` of targets/{target}.toml and the variable `XDG_STATE_HOME` are what they were"
+        );
+        match self {
+            Self::Ok { .. } | Self::Fresh | Self::FreshInstead { .. } => None,
+            Self::Missing { known } => Some(format!(
+                "{look}; if that store is lost for good, `rebuild up --target {target} --first-build {known}` builds anew"
+            )),
+            Self::Replaced { known, .. } => Some(format!(
+                "{look}; if this is the right one, `rebuild up --target {target} --first-build {known}` takes it"
+            )),
+            Self::Foreign { .. } => Some(format!(
+                "{look}; each target of each platform needs a store of its own"
+            )),
+            Self::NotMissing {
+                known: Some(known), ..
+            } => Some(format!("type `--first-build {known}`, or leave it out")),
+            Self::NotMissing { known: None, .. } => {
+                Some("leave it out; nothing was touched".to_owned())
             }
         }
     }
@@ -184,6 +207,7 @@ mod tests {
             let got = identify(found, known, "homelab", "live", typed);
             assert_eq!(got, expected, "{found:?} {known:?} {typed:?}");
             assert_eq!(got.passes(), got.why().is_none());
+            assert_eq!(got.passes(), got.way_on("live").is_none());
         }
     }
 
@@ -210,15 +234,16 @@ mod tests {
 
     #[test]
     fn a_stop_names_the_way_on() {
-        let why = identify(None, Some("01ABC"), "homelab", "live", None)
-            .why()
-            .unwrap();
-        assert!(why.contains("up --first-build 01ABC"), "{why}");
         let found = store("homelab", "live", "A");
-        let why = identify(Some(&found), Some("01ABC"), "homelab", "live", None)
-            .why()
-            .unwrap();
-        assert!(why.contains("up --first-build 01ABC"), "{why}");
+        for found in [None, Some(&found)] {
+            let way_on = identify(found, Some("01ABC"), "homelab", "live", None)
+                .way_on("live")
+                .unwrap();
+            assert!(
+                way_on.contains("`rebuild up --target live --first-build 01ABC`"),
+                "{way_on}"
+            );
+        }
         for typed in [Some("X"), None] {
             let why = identify(None, typed.and(Some("01ABC")), "homelab", "live", Some("Y")).why();
             assert!(why.unwrap().contains("`--first-build Y`"));

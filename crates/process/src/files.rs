@@ -92,13 +92,19 @@ pub fn create_private_file(path: &Path) -> Result<File, FileError> {
 /// # Errors
 /// When the system refuses, or when something that is not ours lies there.
 pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
-    match DirBuilder::new().mode(0o700).create(path) {
+    let make = || DirBuilder::new().mode(0o700).create(path);
+    let mut made = make();
+    if let Err(error) = &made
+        && error.kind() == io::ErrorKind::NotFound
+        && path.parent().is_some()
+    {
+        create_private_parents(directory_of(path))?;
+        // Once more and no oftener: `/proc` says "not found" of what it can't make.
+        made = make();
+    }
+    match made {
         Ok(()) => return sync_dir(directory_of(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound && path.parent().is_some() => {
-            create_private_parents(directory_of(path))?;
-            return create_private_dir(path);
-        }
         Err(error) => return Err(failed("make", path)(error)),
     }
     let found = std::fs::symlink_metadata(path).map_err(failed("look at", path))?;
@@ -224,5 +230,13 @@ mod tests {
             create_private_dir(&link),
             Err(FileError::NotOurs { .. })
         ));
+    }
+
+    #[test]
+    fn a_directory_that_can_not_be_made_is_an_error_and_not_an_endless_try() {
+        // `/proc` answers "not found" to every attempt to make something in it.
+        let error = create_private_dir(Path::new("/proc/rebuild/store")).unwrap_err();
+        assert!(error.to_string().contains("/proc/rebuild"), "{error}");
+        assert!(create_private_dir(Path::new("/proc/rebuild")).is_err());
     }
 }

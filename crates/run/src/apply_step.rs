@@ -212,9 +212,9 @@ impl TargetWorld<'_, '_> {
                 names.join(", ")
             ));
         }
-        let target = &self.bench.target.name;
+        let target = self.bench.target.name.as_str();
         StepResult::failed(
-            failure.hint(format!("`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down")),
+            failure.hint(crate::up::Walk::Up.ways_on(target)),
             Some(detail),
         )
     }

@@ -17,7 +17,7 @@ use crate::session::Ended;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::ui::{Notice, Ui};
-use crate::up::concluded;
+use crate::up::{Walk, concluded};
 use crate::world::TargetWorld;
 
 /// What a `down` would do.
@@ -192,9 +192,8 @@ fn walk(
     let plan = teardown(held, &history, &world, forget.clone())?;
     let states = !held.bench.stated()?.is_empty();
     if let Ok(Mode::NothingLeft) = admission(Command::Down, RunState::of(&history, states)) {
-        held.bench.ui.tell(&Notice::Warning {
-            message: format!("nothing is left of target `{}`", held.bench.target.name),
-            hint: None,
+        held.bench.ui.tell(&Notice::NothingLeft {
+            target: held.bench.target.name.to_string(),
         });
         return Ok(Ended::well(inner.record().cloned()));
     }
@@ -228,7 +227,8 @@ fn walk(
     let mut ledger = held.with_first(inner);
     let ended = phase_engine::down(&plan, history, &world, &mut ledger, &watch);
     let record = ledger.record().cloned();
-    Ok(concluded(record, ended, held.bench.target.name.as_str()))
+    let target = held.bench.target.name.as_str();
+    Ok(concluded(record, ended, target, Walk::Down))
 }
 
 /// What there is to tear down: what stands, then states that nothing stands for, phase 0 last.

@@ -9,7 +9,7 @@ pub(crate) struct Planned {
     pub(crate) address: String,
     /// OpenTofu's word: `create`, `update`, `replace`, `delete`, `forget`, …
     pub(crate) action: String,
-    /// An interrupt or a failed creation marked it for replacement.
+    /// An apply that was cut marked it for replacement; what an apply that failed by itself marked is no loss.
     pub(crate) tainted: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn judge(plan: &[Planned], rules: &Rules) -> Verdict {
         .collect();
     if !tainted.is_empty() {
         let why = format!(
-            "what an apply that was cut or failed had tainted would be replaced: {}",
+            "what an interrupt tainted would be replaced: {}",
             list(&tainted)
         );
         return stop(why, tainted);

@@ -12,7 +12,9 @@ use store::lock::{self, Holder, LockNotice};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped};
-use crate::open::{Held, OnFaults, Opened, definitions, locked, open_store};
+use crate::open::{
+    Held, OnFaults, Opened, definitions, locked, moment, open_store, the_known_store,
+};
 use crate::paths::TargetPaths;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
@@ -97,7 +99,8 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
     Ok((report, stops))
 }
 
-fn unfinished(record: &Record) -> String {
+/// Which run is unfinished, where it stopped and how.
+pub(crate) fn unfinished(record: &Record) -> String {
     let place = record
         .error
         .as_ref()
@@ -129,7 +132,10 @@ fn store_of(
         Err(_) => crate::open::platform_name_of(&root)?,
     };
     let paths = TargetPaths::new(&machine.state_home, &name, &target.name);
-    Ok((open_store(&target, &paths, machine), target.name))
+    let store = open_store(&target, &paths, machine);
+    // A store that is not the known one says "empty" of a target that stands.
+    the_known_store(&store, &paths, &name, &target.name, None)?;
+    Ok((store, target.name))
 }
 
 /// Says where a target is.
@@ -210,18 +216,15 @@ pub fn unlock(machine: &Machine, site: &Site, ui: &Arc<dyn Ui>) -> Result<Unlock
         host: machine.host.clone(),
         run: None,
         command: "unlock".to_owned(),
-        since: (machine.now)().to_string(),
+        since: moment((machine.now)()),
     };
     let mut notify = |notice: LockNotice| {
         ui.tell(&Notice::Waiting {
             what: crate::open::waiting_for(&notice),
         })
     };
-    let removed =
-        lock::unlock(store, me, machine.lease, &mut notify).map_err(|error| match &error {
-            lock::LockError::Beating { .. } => Failure::of(ExitCode::Locked, &error),
-            _ => locked(&error, &target),
-        })?;
+    let removed = lock::unlock(store, me, machine.lease, &mut notify)
+        .map_err(|error| locked(&error, &target))?;
     ui.tell(&Notice::Warning {
         message: "the store is fenced from that holder; what it or its children still do elsewhere, in a cloud, is not".to_owned(),
         hint: None,

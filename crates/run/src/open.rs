@@ -16,7 +16,7 @@ use process::Identity as ProcessIdentity;
 use record::{RecordStore, TargetJson, ToolRecord};
 use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching, TargetKey};
 use state_backend::{Server, ServerOptions, StateBackend};
-use store::lock::{Holder, LockError, LockHandle, LockNotice, TargetLock};
+use store::lock::{Holder, HowTo, LockError, LockHandle, LockNotice, TargetLock};
 use store::{LocalStore, Store, Writer, layout};
 use tofu::encryption::{self, Fallback, KeySource};
 use tofu::{Program, Workshop};
@@ -89,7 +89,45 @@ pub(crate) fn platform_dir(machine: &Machine, site: &Site) -> Result<PathBuf, Fa
         .platform
         .as_ref()
         .map_or_else(|| machine.cwd.clone(), |dir| machine.cwd.join(dir));
-    platform::find_root(&start).map_err(|error| unusable(&error))
+    platform::find_root(&start).map_err(|error| {
+        unusable(&error)
+            .hint("go into the platform's directory, or name it with `--platform DIR`; `rebuild init DIR` writes a new one")
+    })
+}
+
+/// Makes sure that the store is the one that this machine knows the target by.
+///
+/// # Errors
+/// It is another one, it is empty though this machine knows one, or it can't be read.
+pub(crate) fn the_known_store(
+    store: &Arc<dyn Store>,
+    paths: &TargetPaths,
+    platform: &str,
+    target: &TargetName,
+    first_build: Option<&str>,
+) -> Result<(), Failure> {
+    let found = RecordStore::new(Arc::clone(store))
+        .target()
+        .map_err(|error| stopped(&error))?
+        .map(|loaded| KnownTarget {
+            platform: loaded.value.platform,
+            target: loaded.value.target.to_string(),
+            id: loaded.value.id,
+        });
+    let known = known::read(&paths.known()).map_err(|error| stopped(&error))?;
+    let identity = identify(
+        found.as_ref(),
+        known.as_deref(),
+        platform,
+        target.as_str(),
+        first_build,
+    );
+    let (Some(why), Some(way_on)) = (identity.why(), identity.way_on(target.as_str())) else {
+        return Ok(());
+    };
+    Err(Failure::new(ExitCode::Stopped, why)
+        .because(format!("the store is {}", store.describe()))
+        .hint(way_on))
 }
 
 /// Reads the definitions of a site. Faults of `rebuild.toml` are in the answer, those of the target are an error.
@@ -145,7 +183,11 @@ impl<'m> Opened<'m> {
         };
         let platform_name = match &today {
             Ok(today) => today.platform.name.clone(),
-            Err(_) => platform_name_of(&root)?,
+            Err(faults) => match platform_name_of(&root) {
+                Ok(name) => name,
+                // The name is the one thing that is needed of the file; the faults say why it is not there.
+                Err(_) => return Err(faults.clone().into()),
+            },
         };
         let mut named: BTreeSet<String> = target.env.keys().cloned().collect();
         named.extend(target.env.values().filter_map(|value| match value {
@@ -162,7 +204,7 @@ impl<'m> Opened<'m> {
             Err(_) => BTreeSet::new(),
         };
         let secrets = SecretBook::fetch(&used, &target, machine, &root, &masker, &ui)
-            .map_err(|error| unusable(&error))?;
+            .map_err(|error| unusable(&error).hint(error.hint()))?;
         let passphrase = match &target.encryption {
             None => None,
             Some(encryption) => {
@@ -173,7 +215,7 @@ impl<'m> Opened<'m> {
                     machine,
                     &root,
                 )
-                .map_err(|error| unusable(&error))?;
+                .map_err(|error| unusable(&error).hint(error.hint()))?;
                 masker.add("passphrase", &passphrase);
                 Some(passphrase)
             }
@@ -326,9 +368,10 @@ impl<'m> Opened<'m> {
             }
         };
         let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
-            unusable(&error).hint(
-                "give the passphrase that the target was built with; a new one is set by `rebuild state rekey`, which is not there yet",
-            )
+            unusable(&error).hint(format!(
+                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched",
+                self.target.name
+            ))
         })?);
         let holder = Holder {
             identity: me.clone(),
@@ -336,7 +379,7 @@ impl<'m> Opened<'m> {
             host: machine.host.clone(),
             run: None,
             command: command.to_owned(),
-            since: (machine.now)().to_string(),
+            since: moment((machine.now)()),
         };
         let ui = Arc::clone(&self.ui);
         let mut notify = |notice: LockNotice| {
@@ -378,26 +421,14 @@ impl<'m> Opened<'m> {
         let machine = self.machine;
         let records = RecordStore::new(Arc::clone(&self.store));
         let found = attempt!(records.target()).map(|loaded| loaded.value);
-        let known_id = attempt!(known::read(&self.paths.known()));
-        let identity = identify(
-            found
-                .as_ref()
-                .map(|found| KnownTarget {
-                    platform: found.platform.clone(),
-                    target: found.target.to_string(),
-                    id: found.id.clone(),
-                })
-                .as_ref(),
-            known_id.as_deref(),
+        if let Err(failure) = the_known_store(
+            &self.store,
+            &self.paths,
             &self.platform_name,
-            self.target.name.as_str(),
+            &self.target.name,
             first_build,
-        );
-        if let Some(why) = identity.why() {
-            return Err(Box::new((
-                Failure::new(ExitCode::Stopped, why).into(),
-                lock,
-            )));
+        ) {
+            return Err(Box::new((failure.into(), lock)));
         }
         let first = match (&found, keys) {
             (Some(found), keys) => First {
@@ -543,6 +574,12 @@ impl<'m> Opened<'m> {
     }
 }
 
+/// A point in time to the second, in UTC.
+pub(crate) fn moment(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What is waited for, as it fits after "waiting for".
 pub(crate) fn waiting_for(notice: &LockNotice) -> String {
     let whose = |holder: &Option<Holder>| {
         holder.as_ref().map_or_else(
@@ -559,7 +596,7 @@ pub(crate) fn waiting_for(notice: &LockNotice) -> String {
             )
         }
         LockNotice::TakingOver { holder } => {
-            format!("{} to be taken over: its holder is dead", whose(holder))
+            format!("{}, whose holder is dead: it is taken over", whose(holder))
         }
     }
 }
@@ -567,9 +604,23 @@ pub(crate) fn waiting_for(notice: &LockNotice) -> String {
 /// Why the target's lock is not ours.
 pub(crate) fn locked(error: &LockError, target: &TargetName) -> Failure {
     match error {
-        LockError::Held { how_to, .. } => Failure::of(ExitCode::Locked, error).hint(format!(
-            "{how_to}; if that call is dead and can't be proven so from here: `rebuild unlock --target {target}`"
+        LockError::Held {
+            how_to: how_to @ HowTo::WaitFor { .. },
+            ..
+        } => Failure::of(ExitCode::Locked, error).hint(format!(
+            "{how_to}; `rebuild status --target {target}` shows how far it is"
         )),
+        LockError::Held {
+            how_to: HowTo::Unlock,
+            ..
+        } => Failure::of(ExitCode::Locked, error).hint(format!(
+            "wait for it; only once you know that it is dead: `rebuild unlock --target {target}`"
+        )),
+        LockError::Beating { .. } => Failure::of(ExitCode::Locked, error)
+            .hint("its holder lives, so nothing was unlocked: wait for it, or end it there"),
+        LockError::NotLocked { .. } => {
+            stopped(error).hint("there is nothing to unlock; any command may go on")
+        }
         _ => stopped(error),
     }
 }

@@ -300,6 +300,12 @@ impl TargetWorld<'_, '_> {
     /// Stops a plan that destroys what nobody agreed to lose.
     fn guard(&self, step: &StepId, plan: &Planned) -> Result<(), Failure> {
         let bench = self.bench;
+        // What failed by itself was never whole: a step that failed is applied again. Of one that was cut
+        // nobody knows how far it came.
+        let failed_by_itself = self
+            .standing
+            .status_of(step)
+            .is_some_and(|status| status == phase_engine::StepStatus::Failed);
         let changes: Vec<guard::Planned> = plan
             .outcome
             .planned
@@ -307,7 +313,7 @@ impl TargetWorld<'_, '_> {
             .map(|change| guard::Planned {
                 address: change.address().to_owned(),
                 action: change.action.as_str().to_owned(),
-                tainted: change.is_tainted(),
+                tainted: change.is_tainted() && !failed_by_itself,
             })
             .collect();
         let phase = self.today()?.platform.phase(&step.phase);
@@ -333,8 +339,8 @@ impl TargetWorld<'_, '_> {
         )
         .because(why)
         .hint(format!(
-            "agree at a terminal, or by `--allow-destroy {}`, for what is tainted by `--replace ADDRESS` or \
-             `--keep ADDRESS`; nothing of this step was changed",
+            "nothing of this step was changed; agree at a terminal, or add `--allow-destroy {}`; for what is tainted \
+             `--replace ADDRESS` or `--keep ADDRESS`",
             step.phase
         )))
     }

@@ -24,6 +24,25 @@ pub(crate) struct SecretError {
     pub(crate) source: Box<FetchError>,
 }
 
+impl SecretError {
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> String {
+        let file = format!("targets/{}.toml", self.target);
+        let first = match &*self.source {
+            FetchError::Unset { name } => format!("set the variable: `export {name}=…`"),
+            FetchError::Empty { .. } => "give it a value".to_owned(),
+            FetchError::Command { .. } | FetchError::CommandFailed { .. } => {
+                "run the command by hand, and mend what it says".to_owned()
+            }
+            _ => "mend the source".to_owned(),
+        };
+        format!(
+            "{first}; {file} says where `{}` comes from. Nothing was touched",
+            self.name
+        )
+    }
+}
+
 /// The secrets of a call, by name.
 pub(crate) struct SecretBook {
     sources: BTreeMap<String, Source>,
@@ -96,7 +115,7 @@ impl SecretBook {
     }
 }
 
-/// Fetches one value from its source.
+/// Fetches one value from its source; a relative file, and a command, count from the platform's directory.
 ///
 /// # Errors
 /// It can't be had.

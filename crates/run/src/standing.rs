@@ -1,6 +1,6 @@
 //! What stands, as the ledger last stored it, for the threads that work on steps.
 
-use phase_engine::{Entry, Failure, Ledger, LedgerError, PhaseId, StepId};
+use phase_engine::{Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
 use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
 
 /// A look at the record's `standing`.
@@ -11,6 +11,11 @@ impl Standing {
     /// Finds what stands of a step.
     pub(crate) fn get(&self, step: &StepId) -> Option<StandingEntry> {
         self.0.get()?.standing_of(step).cloned()
+    }
+
+    /// How far the run came with a step; none of one that it has not begun.
+    pub(crate) fn status_of(&self, step: &StepId) -> Option<StepStatus> {
+        Some(self.0.get()?.step(step)?.status)
     }
 
     /// Everything that stands, in order of application.

@@ -1,5 +1,6 @@
 //! Tearing a step down, and proving its phase gone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use checks::Residue;
@@ -8,6 +9,7 @@ use phase_engine::{
 };
 use platform::StepKind;
 use record::{Applied, Detail, StandingEntry, StateMark};
+use serde_json::Value;
 use state_backend::GrantOptions;
 use tofu::{ApplyWhat, RunError, Session, Slot};
 
@@ -15,6 +17,7 @@ use crate::error::{failed, stopped};
 use crate::library::Source;
 use crate::resolve;
 use crate::tofu_work::{Wanted, tofu_failure};
+use crate::ui::Notice;
 use crate::world::TargetWorld;
 
 impl TargetWorld<'_, '_> {
@@ -245,15 +248,8 @@ impl TargetWorld<'_, '_> {
                 .because(left.join(", ")),
             ));
         }
-        let (source, values) = match self.phase_sources.get(phase) {
-            Some((source, values)) => (std::sync::Arc::clone(source), values.clone()),
-            None => match &self.today {
-                Some(today) => (
-                    std::sync::Arc::clone(today),
-                    self.bench.target.values.clone(),
-                ),
-                None => return Ok(ResidueResult::Clean),
-            },
+        let Some((source, values)) = self.source_of_proof(phase) else {
+            return Ok(ResidueResult::Clean);
         };
         let Some(def) = source.platform.phase(phase) else {
             return Ok(ResidueResult::Clean);
@@ -283,6 +279,28 @@ impl TargetWorld<'_, '_> {
         Ok(ResidueResult::Clean)
     }
 
+    /// The definitions whose probes prove a phase gone, and the target's values for them.
+    fn source_of_proof(
+        &self,
+        phase: &PhaseId,
+    ) -> Option<(std::sync::Arc<Source>, BTreeMap<String, Value>)> {
+        if let Some((source, values)) = self.phase_sources.get(phase) {
+            return Some((std::sync::Arc::clone(source), values.clone()));
+        }
+        let today = self.today.as_ref()?;
+        Some((
+            std::sync::Arc::clone(today),
+            self.bench.target.values.clone(),
+        ))
+    }
+
+    /// How many probes prove a phase gone.
+    pub(crate) fn n_probes(&self, phase: &PhaseId) -> usize {
+        self.source_of_proof(phase)
+            .and_then(|(source, _)| Some(source.platform.phase(phase)?.residue.len()))
+            .unwrap_or_default()
+    }
+
     /// Gives a step up: its state moves to its versions, its addresses are kept.
     pub(crate) fn forget_step(
         &self,
@@ -297,6 +315,10 @@ impl TargetWorld<'_, '_> {
             .backend()
             .retire(&step.key())
             .map_err(|error| stopped(&error))?;
+        self.bench.ui.tell(&Notice::Forgotten {
+            step: step.to_string(),
+            addresses: forgotten.clone(),
+        });
         Ok(Some(Detail {
             forgotten,
             ..Detail::default()

@@ -140,6 +140,20 @@ pub enum Notice {
     TornDown {
         /// Its id.
         phase: String,
+        /// How many residue probes were asked and found nothing.
+        n_probes: usize,
+    },
+    /// A step is given up: nothing was destroyed, its state moved to its versions.
+    Forgotten {
+        /// The step.
+        step: String,
+        /// What its state had: the addresses of what may still be there.
+        addresses: Vec<String>,
+    },
+    /// There is nothing to tear down.
+    NothingLeft {
+        /// The target.
+        target: String,
     },
     /// Something that a person should know and that stops nothing.
     Warning {

@@ -140,8 +140,8 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
             world.tell_report(&report);
         }
         let mut failure = refusal.failure(target);
-        if let Some(error) = record.as_ref().and_then(|record| record.error.as_ref()) {
-            failure = failure.because(format!("its last call ended with: {}", error.what));
+        if let (phase_engine::Refusal::Unfinished { .. }, Some(record)) = (refusal, &record) {
+            failure.what = crate::look_commands::unfinished(record);
         }
         return Err(fail(record)(failure));
     }
@@ -217,7 +217,31 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         drop(world);
         return crate::down::tear_down_now(held).map_err(|error| (record.map(Box::new), error));
     }
-    Ok(concluded(record, ended, target.as_str()))
+    Ok(concluded(record, ended, target.as_str(), Walk::Up))
+}
+
+/// Which way a walk went, and so what goes on from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walk {
+    /// `up`.
+    Up,
+    /// `down`: once it has begun nothing else goes on.
+    Down,
+}
+
+impl Walk {
+    /// What is safe to type after a failure.
+    pub(crate) fn ways_on(self, target: &str) -> String {
+        match self {
+            Self::Up => format!(
+                "`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down"
+            ),
+            Self::Down => format!(
+                "mend what failed, then `rebuild down --target {target}` goes on where it stopped; what is dead and \
+                 can't be reached: `--forget PHASE.STEP --reason TEXT`"
+            ),
+        }
+    }
 }
 
 /// What a person decided by flags of this call.
@@ -243,17 +267,30 @@ fn decisions(held: &Held<'_>, options: &UpOptions) -> Vec<record::Decision> {
 }
 
 /// What the engine's end means to the caller.
-pub(crate) fn concluded(record: Option<Record>, ended: phase_engine::Ended, target: &str) -> Ended {
+pub(crate) fn concluded(
+    record: Option<Record>,
+    ended: phase_engine::Ended,
+    target: &str,
+    walk: Walk,
+) -> Ended {
     let error = match (ended.ledger_error, ended.failures.into_iter().next()) {
-        (Some(error), _) => Some(
-            Failure::of(ExitCode::Failed, &error).hint(format!(
-                "the store could not be written, so nothing more was begun; then `rebuild up --target {target} --resume` or `rebuild down --target {target}`"
-            )),
-        ),
-        (None, Some(PhaseFailure { phase, step, failure })) => Some(placed(failure, phase, step, target)),
+        (Some(error), _) => Some(Failure::of(ExitCode::Failed, &error).hint(format!(
+            "the store could not be written, so nothing more was begun; once it can: {}",
+            walk.ways_on(target)
+        ))),
+        (
+            None,
+            Some(PhaseFailure {
+                phase,
+                step,
+                failure,
+            }),
+        ) => Some(placed(failure, phase, step, &walk.ways_on(target))),
         (None, None) if ended.exit == ExitCode::Interrupted => Some(
-            Failure::new(ExitCode::Interrupted, "interrupted")
-                .hint(format!("`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down")),
+            Failure::new(ExitCode::Interrupted, "interrupted").hint(match walk {
+                Walk::Up => walk.ways_on(target),
+                Walk::Down => format!("`rebuild down --target {target}` goes on"),
+            }),
         ),
         (None, None) => None,
     };
@@ -269,7 +306,7 @@ fn placed(
     mut failure: Failure,
     phase: Option<PhaseId>,
     step: Option<phase_engine::StepId>,
-    target: &str,
+    ways_on: &str,
 ) -> Failure {
     let place = match (&phase, &step) {
         (_, Some(step)) => format!("step `{step}`"),
@@ -280,9 +317,7 @@ fn placed(
         failure.what = format!("{place}: {}", failure.what);
     }
     if failure.hint.is_none() {
-        failure.hint = Some(format!(
-            "`rebuild up --target {target} --resume` goes on, `rebuild down --target {target}` tears down"
-        ));
+        failure.hint = Some(ways_on.to_owned());
     }
     failure
 }
@@ -345,7 +380,8 @@ pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
         failure = failure.because(note.text.clone());
     }
     failure.hint(format!(
-        "`rebuild preflight --target {target}` lists them; nothing was changed. Bring the target back to what was applied, or tear it down with `rebuild down --target {target}`"
+        "nothing was changed. Bring the target back to what was applied and type the command again, or \
+         `rebuild down --target {target}` tears down"
     ))
 }
 

@@ -1,7 +1,7 @@
 //! Verifying a step: what preflight sees, and after an apply what may be settled once.
 
 use phase_engine::{Basis, ExitCode, Failure, Notes, StepId, StepResult};
-use preflight::{Settle, StepVerdict, Verdict, judge, settle};
+use preflight::{Finding, Reason, Settle, StepVerdict, Verdict, judge, settle};
 use record::Detail;
 use serde_json::Value;
 use tofu::ApplyWhat;
@@ -79,24 +79,72 @@ impl TargetWorld<'_, '_> {
         } else {
             ExitCode::Failed
         };
-        let failure = Failure::new(exit, format!("step `{step}` is `{}`", seen.verdict));
-        StepResult::failed(self.explained(failure, &seen), None)
+        let failure = Failure::new(
+            exit,
+            format!("verify of step `{step}` failed: it is `{}`", seen.verdict),
+        );
+        StepResult::failed(self.explained(failure, step, &seen), None)
     }
 
-    fn explained(&self, mut failure: Failure, seen: &StepVerdict) -> Failure {
+    fn explained(&self, mut failure: Failure, step: &StepId, seen: &StepVerdict) -> Failure {
         for finding in &seen.findings {
-            let mut text = finding.reason.as_str().to_owned();
-            if let Some(address) = &finding.address {
-                text = format!("{text}: `{address}`");
+            failure = failure.because(self.bench.masked(&told(finding)));
+            if finding.reason == Reason::VerifyFailed {
+                failure = failure.log(self.bench.log(step, "verify"));
             }
-            if let Some(attribute) = &finding.attribute {
-                text = format!("{text} `{attribute}`");
-            }
-            if finding.was != Value::Null || finding.is != Value::Null {
-                text = format!("{text}: was {}, is {}", finding.was, finding.is);
-            }
-            failure = failure.because(self.bench.masked(&text));
         }
         failure
+    }
+}
+
+/// A finding as one cause of a failure: where, what, and the report's word for it.
+fn told(finding: &Finding) -> String {
+    let mut text = String::new();
+    for part in [&finding.address, &finding.attribute].into_iter().flatten() {
+        text.push_str(&format!("`{part}` "));
+    }
+    match (&finding.was, &finding.is) {
+        (Value::Null, Value::Null) => {}
+        (Value::Null, Value::String(message)) if finding.attribute.is_none() => {
+            text.push_str(message);
+            text.push(' ');
+        }
+        (was, is) => text.push_str(&format!("was {was}, is {is} ")),
+    }
+    text.push_str(&format!("({})", finding.reason));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn finding(value: Value) -> Finding {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_finding_is_told_as_a_sentence_and_values_only_where_there_are_two() {
+        for (value, expected) in [
+            (
+                json!({ "step": "canary", "address": null, "attribute": null, "was": null,
+                        "is": "`sh` ended with exit code 1", "reason": "verify-failed" }),
+                "`sh` ended with exit code 1 (verify-failed)",
+            ),
+            (
+                json!({ "step": "edge", "address": "local_file.a", "attribute": "content", "was": "a", "is": "b",
+                        "reason": "changed-outside" }),
+                r#"`local_file.a` `content` was "a", is "b" (changed-outside)"#,
+            ),
+            (
+                json!({ "step": "edge", "address": "local_file.a", "attribute": null, "was": null, "is": null,
+                        "reason": "deleted-outside" }),
+                "`local_file.a` (deleted-outside)",
+            ),
+        ] {
+            assert_eq!(told(&finding(value)), expected);
+        }
     }
 }

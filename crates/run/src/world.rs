@@ -19,6 +19,9 @@ use crate::prepare_step::Prepared;
 use crate::standing::Standing;
 use crate::ui::{Doing, Notice};
 
+/// Definitions to tear a step down with, and what stands of it; nothing where no record knows the step.
+pub(crate) type TeardownSource = (Arc<Source>, Option<(StandingEntry, record::Applied)>);
+
 /// What a call drives.
 pub(crate) struct TargetWorld<'b, 'm> {
     /// What every step works with.
@@ -157,10 +160,7 @@ impl TargetWorld<'_, '_> {
     }
 
     /// The definitions to tear a step down with, the one last attempted first; today's where nothing is recorded.
-    pub(crate) fn teardown_sources(
-        &self,
-        step: &StepId,
-    ) -> Result<Vec<(Arc<Source>, Option<(StandingEntry, record::Applied)>)>, Failure> {
+    pub(crate) fn teardown_sources(&self, step: &StepId) -> Result<Vec<TeardownSource>, Failure> {
         let Some(entry) = self.standing.get(step) else {
             let today = self.today()?;
             today.step(step).map_err(|_| {
@@ -310,6 +310,7 @@ impl World for TargetWorld<'_, '_> {
         if matches!(result, ResidueResult::Clean) {
             self.bench.ui.tell(&Notice::TornDown {
                 phase: phase.to_string(),
+                n_probes: self.n_probes(phase),
             });
         }
         result

@@ -1,6 +1,6 @@
 //! The preflight report: a line a phase, below it what speaks against going on.
 
-use preflight::{Finding, Note, PhaseReport, Report, ReportVerdict, Verdict};
+use preflight::{Finding, Note, PhaseReport, Reason, Report, ReportVerdict, Verdict};
 use serde_json::Value;
 
 use crate::stream::{Look, Tone, clean};
@@ -83,6 +83,9 @@ fn of_finding(finding: &Finding, look: Look) -> String {
     let mut text = place.join(" ");
     let change = match (&finding.was, &finding.is) {
         (Value::Null, Value::Null) => String::new(),
+        (Value::String(was), Value::Null) if finding.reason == Reason::StateAbsent => {
+            format!("not in the store; recorded is {}", cut(&clean(was)))
+        }
         (Value::Null, Value::String(message)) => cut(&clean(message).replace('\n', " ")),
         (Value::Null, is) if finding.attribute.is_none() => shown(is),
         (was, is) => format!("{} {} {}", shown(was), look.arrow(), shown(is)),

@@ -94,7 +94,7 @@ pub(super) fn standing_rows(standing: &[StandingEntry]) -> Vec<Vec<Cell>> {
             None => format!("bundle {}", short(&entry.applied.bundle)),
         };
         let attempted = if entry.applied.attempted {
-            Cell("apply did not end well".to_owned(), Some(Tone::Bad))
+            Cell("its apply has not ended well".to_owned(), Some(Tone::Bad))
         } else {
             "".into()
         };
@@ -122,7 +122,7 @@ pub(super) fn moment(time: Time) -> String {
 }
 
 /// How long the run took, measured against its budget.
-pub(super) fn time(record: &Record, look: Look) -> String {
+fn time(record: &Record, look: Look) -> String {
     let mut text = match record.last_verify {
         Some(_) => format!(
             "{} from its first start to its last verify",

@@ -4,9 +4,10 @@ use record::{Listed, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::run::{moment, time, tone_of_run};
+use super::run::{moment, tone_of_run};
 use super::table::{Cell, table};
 use crate::stream::{Look, Tone, clean};
+use crate::ui::seconds;
 
 /// A line a run; a record that can't be read says why and harms no other.
 pub(crate) fn runs(target: &str, listed: &[Listed], look: Look) -> String {
@@ -23,14 +24,15 @@ pub(crate) fn runs(target: &str, listed: &[Listed], look: Look) -> String {
                     Some(tone_of_run(record.status)),
                 ),
                 moment(record.first_start).into(),
-                time(
-                    record,
-                    Look {
-                        color: false,
-                        ..look
+                seconds(record.total_seconds).into(),
+                Cell(
+                    if record.over_budget {
+                        "over the budget".to_owned()
+                    } else {
+                        String::new()
                     },
-                )
-                .into(),
+                    Some(Tone::Warn),
+                ),
             ],
             Err(error) => vec![
                 listed.run.to_string().into(),

@@ -60,7 +60,7 @@ fn text(notice: &Notice, look: Look) -> String {
             };
             format!("  {}{word}", clean(what))
         }
-        Notice::Waiting { what } => format!("waiting: {}", clean(what)),
+        Notice::Waiting { what } => format!("waiting for {}", clean(what)),
         Notice::Init { step, warm } => {
             format!(
                 "  {step}: {}",
@@ -142,14 +142,10 @@ fn text(notice: &Notice, look: Look) -> String {
             }
         },
         Notice::Verified { summary } => checkpoint(summary, look),
-        Notice::TornDown { phase } => {
-            format!(
-                "{}",
-                look.paint(
-                    Tone::Good,
-                    &format!("phase {phase} is torn down and proven gone")
-                )
-            )
+        Notice::TornDown { phase, n_probes } => gone(phase, *n_probes, look),
+        Notice::Forgotten { step, addresses } => forgotten(step, addresses, look),
+        Notice::NothingLeft { target } => {
+            format!("nothing is left of {target}: there is nothing to tear down")
         }
         Notice::Warning { message, hint } => warning(look, message, hint.as_deref()),
     }
@@ -212,13 +208,14 @@ fn resource(address: &str, action: &str, stage: Stage, time: u64, look: Look) ->
 
 /// The summary after a verified phase.
 fn checkpoint(summary: &Checkpoint, look: Look) -> String {
+    // Only OpenTofu says what it made; of a program's apply nobody knows.
     let made = if summary.made.is_empty() {
-        "no changes".to_owned()
+        String::new()
     } else {
-        summary.made.join(", ")
+        format!(": {}", clean(&summary.made.join(", ")))
     };
     let done = format!("phase {} is verified", summary.phase);
-    let mut text = format!("{}: {}\n", look.paint(Tone::Good, &done), clean(&made));
+    let mut text = format!("{}{made}\n", look.paint(Tone::Good, &done));
     text.push_str(&format!(
         "  {} in this phase, {} in this run{}",
         seconds(summary.phase_seconds),
@@ -229,6 +226,29 @@ fn checkpoint(summary: &Checkpoint, look: Look) -> String {
     ));
     if let Some(next) = &summary.next {
         text.push_str(&format!("; next is phase {next}"));
+    }
+    text
+}
+
+/// What proves a phase gone.
+fn gone(phase: &str, n_probes: usize, look: Look) -> String {
+    let probes = match n_probes {
+        0 => "it has no state left".to_owned(),
+        1 => "it has no state left, and its residue probe found nothing".to_owned(),
+        n => format!("it has no state left, and its {n} residue probes found nothing"),
+    };
+    let gone = format!("phase {phase} is gone");
+    format!("{}: {probes}", look.paint(Tone::Good, &gone))
+}
+
+/// A step that was given up, and what may still be there.
+fn forgotten(step: &str, addresses: &[String], look: Look) -> String {
+    let mut text = format!(
+        "  {step}: {}: nothing was destroyed",
+        look.paint(Tone::Warn, "forgotten")
+    );
+    for address in addresses {
+        text.push_str(&format!("\n    {} may still be there", clean(address)));
     }
     text
 }

@@ -28,7 +28,7 @@ fn all() -> Vec<Notice> {
         },
         Notice::Locked { fence: 3 },
         Notice::Waiting {
-            what: text("tofu of a killed call (pid 4711) still runs"),
+            what: text("process 4711, which a killed call left behind"),
         },
         Notice::Init {
             step: text("1a.edge"),
@@ -135,7 +135,21 @@ fn all() -> Vec<Notice> {
                 ..Checkpoint::default()
             },
         },
-        Notice::TornDown { phase: text("1a") },
+        Notice::TornDown {
+            phase: text("1a"),
+            n_probes: 0,
+        },
+        Notice::TornDown {
+            phase: text("1b"),
+            n_probes: 2,
+        },
+        Notice::Forgotten {
+            step: text("1c.host"),
+            addresses: vec![text("local_file.a"), text("local_file.b")],
+        },
+        Notice::NothingLeft {
+            target: text("drill"),
+        },
         Notice::Warning {
             message: text("no residue probe"),
             hint: Some(text("add `[[phase.residue]]`")),

@@ -51,6 +51,7 @@ pub(super) fn applied(bundle: &str) -> Applied {
         ("token".to_owned(), Input::sensitive("hunter2-hunter2")),
     ];
     Applied {
+        target: BTreeMap::new(),
         bundle: bundle.to_owned(),
         init_extras: Some("extras".to_owned()),
         commit: Some("c0ffee".to_owned()),
