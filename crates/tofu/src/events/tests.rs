@@ -1,3 +1,5 @@
+//! Tests of the events: lines as OpenTofu prints them.
+
 use super::*;
 use proptest::prelude::*;
 

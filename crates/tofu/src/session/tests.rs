@@ -1,3 +1,5 @@
+//! Tests of sessions: which commands run, with what, and what is made of their answers.
+
 use super::*;
 use crate::control::{Uncontrolled, Unobserved};
 use crate::{ApplyWhat, InitFailure, LockPolicy, PlanMode, PlanOptions};

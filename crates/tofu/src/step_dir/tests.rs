@@ -1,3 +1,5 @@
+//! Tests of a step's tree: what placing a bundle changes and what it leaves.
+
 use super::*;
 use crate::workshop::Workshop;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
