@@ -19,6 +19,7 @@ mod masking;
 mod open;
 mod operator;
 mod paths;
+mod plan;
 mod phase_probes;
 mod prepare_all;
 mod prepare_step;
@@ -45,5 +46,6 @@ pub use definition_check::{
 pub use down::{DryRun, DryStep, down, down_dry_run};
 pub use error::CallError;
 pub use look_commands::{Preflighted, Unlocked, preflight, runs_list, runs_show, status, unlock};
+pub use plan::{ChangeShown, PhasePlan, PlanReport, PlanVerdict, StepPlan, plan};
 pub use session::Ended;
 pub use up::up;

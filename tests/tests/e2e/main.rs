@@ -2,6 +2,7 @@
 
 mod cloud;
 mod documents;
+mod broken_definitions;
 mod drill;
 mod preflight_drift;
 mod published;
