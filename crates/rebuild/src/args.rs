@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Down(Down),
     /// Compare a target with what was last applied to it; change nothing
     Preflight(Preflight),
+    /// Show what `up` would change, phase by phase; change nothing
+    Plan(Plan),
     /// Format, validate, lint and test every root module and module; no target, no credentials
     Check(Check),
     /// Say what stands in a target, what its last run did and what to type next
@@ -183,6 +185,17 @@ pub(crate) struct Preflight {
     /// Look at this many steps in parallel [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Exit with 6 where something would change
+    #[arg(long)]
+    pub(crate) detailed_exitcode: bool,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }

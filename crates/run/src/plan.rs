@@ -37,7 +37,9 @@ pub struct PlanReport {
 }
 
 /// What a plan comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanVerdict {
     /// Nothing would change.
@@ -309,9 +311,21 @@ mod tests {
         use PlanVerdict as V;
         for (verdicts, plain, detailed) in [
             (vec![V::Unchanged], ExitCode::Done, ExitCode::Done),
-            (vec![V::Changes, V::Unchanged], ExitCode::Done, ExitCode::Changes),
-            (vec![V::Unchanged, V::Waits], ExitCode::Done, ExitCode::Changes),
-            (vec![V::Failed, V::Changes], ExitCode::Failed, ExitCode::Failed),
+            (
+                vec![V::Changes, V::Unchanged],
+                ExitCode::Done,
+                ExitCode::Changes,
+            ),
+            (
+                vec![V::Unchanged, V::Waits],
+                ExitCode::Done,
+                ExitCode::Changes,
+            ),
+            (
+                vec![V::Failed, V::Changes],
+                ExitCode::Failed,
+                ExitCode::Failed,
+            ),
         ] {
             let report = report(&verdicts);
             assert_eq!(report.exit(false), plain, "{verdicts:?}");

@@ -40,7 +40,11 @@ fn every_broken_platform_leaves_store_and_target_untouched() {
     let mut n_tried = 0;
     for entry in fs::read_dir(fixtures()).expect("the fixtures are there") {
         let fixture = entry.expect("an entry").path();
-        let name = fixture.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = fixture
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         if name == "base" {
             continue;
         }
@@ -48,10 +52,14 @@ fn every_broken_platform_leaves_store_and_target_untouched() {
         fs::remove_dir_all(drill.dir()).expect("begin with nothing");
         copy(&fixtures().join("base"), &drill.dir(), true);
         copy(&fixture, &drill.dir(), true);
-        for gone in fs::read_to_string(fixture.join("remove")).unwrap_or_default().lines() {
+        for gone in fs::read_to_string(fixture.join("remove"))
+            .unwrap_or_default()
+            .lines()
+        {
             fs::remove_file(drill.dir().join(gone)).expect("take a file away");
         }
-        let target = fs::read_to_string(fixture.join("target")).unwrap_or_else(|_| "drill".to_owned());
+        let target =
+            fs::read_to_string(fixture.join("target")).unwrap_or_else(|_| "drill".to_owned());
         let outcome = drill
             .rebuild(&["up", "--no-pause", "--target", target.trim()])
             .run();

@@ -1,9 +1,10 @@
 //! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
 
+mod broken_definitions;
 mod cloud;
 mod documents;
-mod broken_definitions;
 mod drill;
+mod planning;
 mod preflight_drift;
 mod published;
 mod secrecy;

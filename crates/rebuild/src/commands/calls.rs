@@ -52,6 +52,19 @@ pub(super) fn preflight(
     telling::preflight(looked.report.as_ref(), failure, looked.exit, context.out)
 }
 
+pub(super) fn plan(
+    context: &Context,
+    site: &Site,
+    detailed: bool,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let report = run::plan(&context.machine, site, stop, ui);
+    told(context, report, |report| {
+        telling::planned(&report, detailed, context.out)
+    })
+}
+
 pub(super) fn check(
     context: &Context,
     options: &CheckOptions,

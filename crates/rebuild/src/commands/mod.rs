@@ -245,6 +245,13 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 |stop, ui| calls::preflight(context, &site, jobs, first_build.as_deref(), stop, ui),
             )
         }
+        Command::Plan(plan) => {
+            let site = context.site(&plan.target);
+            let detailed = plan.detailed_exitcode;
+            context.operated(plan.stop.grace, Asks::Nothing, |stop, ui| {
+                calls::plan(context, &site, detailed, stop, ui)
+            })
+        }
         Command::Check(check) => {
             let options = CheckOptions {
                 fix: check.fix,

@@ -3,7 +3,7 @@
 use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
-use run::{CheckReport, DryRun, Unlocked};
+use run::{CheckReport, DryRun, PlanReport, Unlocked};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -55,6 +55,14 @@ pub(super) fn preflight(
 /// `down --dry-run`.
 pub(super) fn dry_run(dry: &DryRun, look: Look) -> Told {
     Told::done(document(dry), render::dry_run(dry, look))
+}
+
+/// `plan`: what can't be planned is in the document, and a failure of the command.
+pub(super) fn planned(report: &PlanReport, detailed: bool, look: Look) -> Told {
+    Told {
+        exit: report.exit(detailed),
+        ..Told::done(document(report), render::plan(report, look))
+    }
 }
 
 /// `check`: what is wrong is the document, and no error of the command.

@@ -2,6 +2,7 @@
 
 mod check;
 mod dry_run;
+mod plan;
 mod preflight;
 mod run;
 mod runs;
@@ -12,6 +13,7 @@ mod tests;
 
 pub(crate) use check::check;
 pub(crate) use dry_run::dry_run;
+pub(crate) use plan::plan;
 pub(crate) use preflight::preflight;
 pub(crate) use run::{run, run_whole};
 pub(crate) use runs::{RunsDocument, runs, runs_document};

@@ -58,11 +58,7 @@ fn what_can_not_be_meant_is_refused_before_anything() {
 fn what_a_later_version_will_have_is_recognised_and_refused() {
     let world = World::new();
     for (args, what) in [
-        (
-            &["plan", "--target", "drill", "--detailed-exitcode"][..],
-            "`plan`",
-        ),
-        (&["repair", "1a", "--help"], "`repair`"),
+        (&["repair", "1a", "--help"][..], "`repair`"),
         (&["accept", "1a", "--reason", "x"], "`accept`"),
         (&["state", "rekey"], "`state`"),
         (&["backend", "serve"], "`backend`"),
