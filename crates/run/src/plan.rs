@@ -13,7 +13,7 @@ use tofu::{Outcome, PlanMode, PlanOptions, Slot};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, unusable};
-use crate::open::{Held, Opened};
+use crate::open::{Held, OnFaults, Opened};
 use crate::prepare_step::does_nothing;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
@@ -113,7 +113,7 @@ pub fn plan(
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Result<PlanReport, CallError> {
-    let opened = Opened::open(machine, site, stop, ui)?.without_faults()?;
+    let opened = Opened::open(machine, site, stop, ui, OnFaults::Stop)?;
     let held = opened.hold("plan", None)?;
     let report = planned(&held);
     held.release();

@@ -22,22 +22,11 @@ pub(crate) fn plan(report: &PlanReport, look: Look) -> String {
 }
 
 fn phase_lines(phase: &PhasePlan, look: Look) -> String {
+    let waits = waits_for(phase);
     let verdict = match phase.verdict {
         PlanVerdict::Unchanged => look.paint(Tone::Good, "no changes"),
         PlanVerdict::Changes => look.paint(Tone::Strong, "changes"),
-        PlanVerdict::Waits => {
-            let phases: Vec<String> = phase
-                .waits_for
-                .iter()
-                .map(|phase| format!("waits for phase {}", clean(phase)))
-                .collect();
-            let words = if phases.is_empty() {
-                "waits for its own steps".to_owned()
-            } else {
-                phases.join(", ")
-            };
-            look.paint(Tone::Warn, &words)
-        }
+        PlanVerdict::Waits => look.paint(Tone::Warn, &waits),
         PlanVerdict::Failed => look.paint(Tone::Bad, "can't be planned"),
     };
     let mut text = format!(
@@ -50,6 +39,18 @@ fn phase_lines(phase: &PhasePlan, look: Look) -> String {
         }
     }
     text
+}
+
+fn waits_for(phase: &PhasePlan) -> String {
+    if phase.waits_for.is_empty() {
+        return "waits for its own steps".to_owned();
+    }
+    phase
+        .waits_for
+        .iter()
+        .map(|phase| format!("waits for phase {}", clean(phase)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn step_lines(step: &StepPlan, look: Look) -> String {
@@ -87,7 +88,7 @@ fn change_line(change: &ChangeShown, tone: Option<Tone>, prefix: &str, look: Loo
     let action = clean(&change.action);
     let action = tone.map_or_else(
         || action.clone().into_owned(),
-        |tone| look.paint(tone, &action),
+        |tone| look.paint(tone, &action).into_owned(),
     );
     let why = if change.reason.is_empty() {
         String::new()
