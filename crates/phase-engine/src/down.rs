@@ -6,7 +6,8 @@ use crate::book::{Book, End, Halt, verdict};
 use crate::desk::teardown_step;
 use crate::{
     CallKind, Ended, Entry, ExitCode, Failure, Forgetting, History, Ledger, Operator, PhaseFailure,
-    PhaseId, ResidueResult, RunStatus, Sequence, StepEvent, StepId, Stop, TeardownResult, World,
+    PhaseId, ResidueResult, RunStatus, Sequence, StepEvent, StepId, StepStatus, Stop,
+    TeardownResult, World,
 };
 
 /// A step that is to be torn down.
@@ -31,6 +32,8 @@ pub struct Teardown {
     pub last: Option<PhaseId>,
     /// Steps that are given up without a destroy (`down --forget`).
     pub forget: BTreeSet<StepId>,
+    /// Steps that stay: they stand, and this call leaves them alone.
+    pub staying: BTreeSet<StepId>,
 }
 
 /// One stage of the walk.
@@ -74,6 +77,24 @@ impl Teardown {
         }
     }
 
+    /// Leaves nothing in the plan but one step, which is given up without a destroy. A phase of
+    /// which something stays is not proven.
+    pub fn narrowed_to_forget(mut self, step: &StepId) -> Self {
+        let stays: Vec<TeardownStep> = self
+            .standing
+            .extract_if(.., |other| other.id != *step)
+            .chain(self.unknown.extract_if(.., |other| other.id != *step))
+            .collect();
+        self.staying = stays.into_iter().map(|step| step.id).collect();
+        self.unproven.retain(|phase| *phase == step.phase);
+        self.forget = BTreeSet::from([step.clone()]);
+        self
+    }
+
+    fn stays(&self, phase: &PhaseId) -> bool {
+        self.staying.iter().any(|step| step.phase == *phase)
+    }
+
     fn is_last(&self, phase: &PhaseId) -> bool {
         self.last.as_ref() == Some(phase)
     }
@@ -81,7 +102,9 @@ impl Teardown {
     /// Gives the walk, stage by stage.
     fn stages(&self) -> Vec<Stage<'_>> {
         let order = self.order();
-        let is_bare = |phase: &&PhaseId| order.iter().all(|step| step.id.phase != **phase);
+        let is_bare = |phase: &&PhaseId| {
+            !self.stays(phase) && order.iter().all(|step| step.id.phase != **phase)
+        };
         // The phase whose teardown began last is proven first.
         let bare: Vec<&PhaseId> = self.unproven.iter().rev().filter(is_bare).collect();
         let mut stages: Vec<Stage<'_>> = bare
@@ -97,10 +120,10 @@ impl Teardown {
                 stages.push(Stage::BeforeLast(phase));
             }
             stages.push(Stage::Step(step));
-            if order[index + 1..]
+            let is_its_last = order[index + 1..]
                 .iter()
-                .all(|later| later.id.phase != *phase)
-            {
+                .all(|later| later.id.phase != *phase);
+            if is_its_last && !self.stays(phase) {
                 stages.push(Stage::Prove(phase));
             }
         }
@@ -200,7 +223,13 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
             Stop::None => ExitCode::Done,
             Stop::AfterPhase | Stop::Gentle => ExitCode::Interrupted,
         };
-        Ok(Halt::end(RunStatus::TornDown, exit))
+        // What stays is for another `down`.
+        let status = if plan.staying.is_empty() {
+            RunStatus::TornDown
+        } else {
+            RunStatus::Paused
+        };
+        Ok(Halt::end(status, exit))
     }
 
     /// Ends the call where a stop was asked for; [`Stop::AfterPhase`] lets the phase at hand end.
@@ -343,9 +372,7 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         let mut warnings = Vec::new();
         match self.world.residue(phase, &ids) {
             ResidueResult::Clean => {}
-            ResidueResult::Unprovable(failure)
-                if self.plan.forget.iter().any(|step| step.phase == *phase) =>
-            {
+            ResidueResult::Unprovable(failure) if self.is_forgotten_in(phase) => {
                 warnings.push(failure);
             }
             ResidueResult::Left(failure) | ResidueResult::Unprovable(failure) => {
@@ -362,6 +389,16 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         self.proven.insert(phase.clone());
         self.postponed.retain(|postponed| postponed != phase);
         self.resolve()
+    }
+
+    /// Says whether a step of the phase was given up, by this call or an earlier one: what could be
+    /// asked of the phase may have gone with it.
+    fn is_forgotten_in(&self, phase: &PhaseId) -> bool {
+        self.book
+            .history
+            .steps
+            .iter()
+            .any(|(step, history)| step.phase == *phase && history.status == StepStatus::Forgotten)
     }
 
     fn forget_deferred(&mut self, step: &StepId) -> Result<(), Halt> {

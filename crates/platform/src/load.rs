@@ -119,11 +119,32 @@ pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
 
 /// Reads the platform's name out of the text of a `rebuild.toml` that has faults elsewhere.
 pub fn platform_name(text: &str) -> Option<String> {
-    let document: toml_edit::DocumentMut = text.parse().ok()?;
-    let name = document.get("platform")?.get("name")?.as_str()?;
+    let name = match text.parse::<toml_edit::DocumentMut>() {
+        Ok(document) => document.get("platform")?.get("name")?.as_str()?.to_owned(),
+        Err(_) => name_in_platform_table(text)?,
+    };
     phase_engine::TargetName::new(name)
         .ok()
         .map(|name| name.to_string())
+}
+
+/// The same of a text that is no TOML as a whole: from the lines of its `[platform]` table.
+fn name_in_platform_table(text: &str) -> Option<String> {
+    let mut is_in_table = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with('[') {
+            is_in_table = line
+                .strip_prefix("[platform]")
+                .is_some_and(|rest| rest.trim().is_empty() || rest.trim().starts_with('#'));
+        } else if is_in_table
+            && let Ok(line) = line.parse::<toml_edit::DocumentMut>()
+            && let Some(name) = line.get("name")
+        {
+            return name.as_str().map(str::to_owned);
+        }
+    }
+    None
 }
 
 /// Reads `rebuild.toml` and the root modules, with no target, and goes as far as it can.

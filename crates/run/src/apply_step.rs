@@ -340,7 +340,7 @@ impl Observer for Hearer {
 fn counted(counts: tofu::events::ChangeSummary) -> String {
     let parts: Vec<String> = [
         (counts.add, "created"),
-        (counts.change, "changed"),
+        (counts.change, "updated"),
         (counts.import, "imported"),
         (counts.remove, "destroyed"),
         (counts.forget, "forgotten"),

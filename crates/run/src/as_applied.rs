@@ -11,7 +11,7 @@ use state_backend::GrantOptions;
 use tofu::{Session, Slot};
 
 use crate::bench::Bench;
-use crate::library::Source;
+use crate::library::{Extras, Source};
 use crate::masking::holds_secret;
 use crate::resolve;
 use crate::scope::Output;
@@ -161,7 +161,7 @@ impl Bench<'_> {
                 changed.insert(name.to_owned());
             }
         }
-        let lock = self.recorded_lock(applied)?;
+        let extras = self.extras(applied)?;
         let session = self.session(Wanted {
             step,
             source,
@@ -169,21 +169,19 @@ impl Bench<'_> {
             tofu,
             slot: Slot::Tree,
             variables,
-            recorded_lock: lock,
+            extras,
             state_providers: applied.providers.keys().cloned().collect(),
             state: Some(GrantOptions::default()),
         })?;
         Ok(AppliedSession { session, changed })
     }
 
-    /// The lock file that an apply was made with, where one was recorded.
-    pub(crate) fn recorded_lock(&self, applied: &Applied) -> Result<Option<Vec<u8>>, Failure> {
-        let Some(extras) = &applied.init_extras else {
-            return Ok(None);
-        };
-        let bundle = self.library.extras(extras)?;
-        Ok(bundle
-            .file(tofu::LOCK_FILE_NAME)
-            .map(|file| file.bytes.clone()))
+    /// What `init` had added before an apply, where that was recorded.
+    pub(crate) fn extras(&self, applied: &Applied) -> Result<Option<Arc<Extras>>, Failure> {
+        applied
+            .init_extras
+            .as_ref()
+            .map(|digest| self.library.extras(digest))
+            .transpose()
     }
 }

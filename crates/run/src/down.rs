@@ -1,6 +1,5 @@
 //! `down`: everything that stands, in reverse, each with the bundle last attempted; then proof that it is gone.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phase_engine::{
@@ -75,7 +74,7 @@ fn dry_run(held: &Held<'_>) -> Result<DryRun, Failure> {
     let inner = held.ledger(CallCommand::Down)?;
     let standing = Standing(inner.view());
     let world = held.world(standing, held.run.clone(), 1)?;
-    let plan = teardown(held, &inner.history(), &world, BTreeSet::new())?;
+    let plan = teardown(held, &inner.history(), &world)?;
     let steps = plan
         .order()
         .into_iter()
@@ -121,12 +120,12 @@ fn held_down(
         });
     }
     let forget = match &options.forget {
-        None => BTreeSet::new(),
-        Some(step) => BTreeSet::from([step.parse::<StepId>().map_err(|error| {
+        None => None,
+        Some(step) => Some(step.parse::<StepId>().map_err(|error| {
             Failure::of(ExitCode::Unusable, &error).hint("`--forget` takes `PHASE.STEP`")
-        })?]),
+        })?),
     };
-    if !forget.is_empty()
+    if forget.is_some()
         && options
             .reason
             .as_deref()
@@ -142,7 +141,7 @@ fn held_down(
     let held = opened.hold("down", None)?;
     let ended = walk(
         &held,
-        forget,
+        forget.as_ref(),
         options.reason.as_deref(),
         options.lost_host.as_deref(),
     );
@@ -174,12 +173,12 @@ fn confirmed(opened: &Opened<'_>, options: &DownOptions) -> Result<(), Failure> 
 
 /// Tears down after a failure or at a checkpoint, under the lock that `up` holds.
 pub(crate) fn tear_down_now(held: &Held<'_>) -> Result<Ended, CallError> {
-    walk(held, BTreeSet::new(), None, None)
+    walk(held, None, None, None)
 }
 
 fn walk(
     held: &Held<'_>,
-    forget: BTreeSet<StepId>,
+    forget: Option<&StepId>,
     reason: Option<&str>,
     lost_host: Option<&str>,
 ) -> Result<Ended, CallError> {
@@ -189,7 +188,7 @@ fn walk(
     let history = inner.history();
     let standing = Standing(inner.view());
     let world = held.world(standing, held.run.clone(), 1)?;
-    let plan = teardown(held, &history, &world, forget.clone())?;
+    let mut plan = teardown(held, &history, &world)?;
     let states = !held.bench.stated()?.is_empty();
     if let Ok(Mode::NothingLeft) = admission(Command::Down, RunState::of(&history, states)) {
         held.bench.ui.tell(&Notice::NothingLeft {
@@ -197,7 +196,7 @@ fn walk(
         });
         return Ok(Ended::well(inner.record().cloned()));
     }
-    for step in &forget {
+    if let Some(step) = forget {
         if !plan.order().iter().any(|known| known.id == *step) {
             return Err(Failure::new(
                 ExitCode::Unusable,
@@ -205,19 +204,8 @@ fn walk(
             )
             .into());
         }
-    }
-    if !forget.is_empty() && inner.record().is_some() {
-        let decision = |step: &StepId| record::Decision {
-            kind: record::DecisionKind::Forget,
-            at: record::Time::from((held.bench.machine.now)()),
-            user: held.bench.machine.user.clone(),
-            about: Some(step.to_string()),
-            reason: reason.map(|reason| held.bench.masked(reason)),
-        };
-        let decisions: Vec<_> = forget.iter().map(decision).collect();
-        inner
-            .change(|record| record.decisions.extend(decisions))
-            .map_err(|error| crate::error::stopped(&error))?;
+        // Nothing else is touched.
+        plan = plan.narrowed_to_forget(step);
     }
     let watch = Watch {
         bench: &held.bench,
@@ -225,6 +213,15 @@ fn walk(
         view: inner.view(),
     };
     let mut ledger = held.with_first(inner);
+    if let Some(step) = forget {
+        ledger.decided(record::Decision {
+            kind: record::DecisionKind::Forget,
+            at: record::Time::from((held.bench.machine.now)()),
+            user: held.bench.machine.user.clone(),
+            about: Some(step.to_string()),
+            reason: reason.map(|reason| held.bench.masked(reason)),
+        });
+    }
     let ended = phase_engine::down(&plan, history, &world, &mut ledger, &watch);
     let record = ledger.record().cloned();
     let target = held.bench.target.name.as_str();
@@ -236,7 +233,6 @@ fn teardown(
     held: &Held<'_>,
     history: &phase_engine::History,
     world: &TargetWorld<'_, '_>,
-    forget: BTreeSet<StepId>,
 ) -> Result<Teardown, Failure> {
     let mut plan = Teardown::of(history, |step| world.standing.get(step)?.contained_in);
     let order: Vec<StepId> = held
@@ -260,7 +256,6 @@ fn teardown(
         })
         .collect();
     plan.last = last_phase(held, history);
-    plan.forget = forget;
     Ok(plan)
 }
 

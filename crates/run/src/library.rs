@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phase_engine::{ExitCode, Failure, StepId};
-use platform::{Bundle, PhaseDef, Platform, StepDef};
+use platform::{Bundle, BundleFile, PhaseDef, Platform, StepDef};
 use secrets::TargetKey;
 use store::{Store, layout, settle};
+use tofu::ModuleFile;
 
 use crate::error::stopped;
 
@@ -50,11 +51,64 @@ pub(crate) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
 
+/// What `init` added to a bundle: it stands beside the bundle, so that a teardown long after needs neither a
+/// registry nor the place that a module came from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Extras {
+    /// The dependency lock file.
+    pub(crate) lock_file: Option<Vec<u8>>,
+    /// Modules that were downloaded.
+    pub(crate) modules: Vec<ModuleFile>,
+}
+
+/// Where downloaded modules lie in a bundle of extras.
+const MODULES: &str = "modules/";
+
+impl Extras {
+    /// Packs them; nothing where there are none.
+    fn to_bundle(&self) -> Result<Option<Bundle>, Failure> {
+        let lock_file = self.lock_file.iter().map(|bytes| BundleFile {
+            path: tofu::LOCK_FILE_NAME.to_owned(),
+            mode: 0o644,
+            bytes: bytes.clone(),
+        });
+        let modules = self.modules.iter().map(|file| BundleFile {
+            path: format!("{MODULES}{}", file.path),
+            mode: file.mode,
+            bytes: file.bytes.clone(),
+        });
+        let files: Vec<BundleFile> = lock_file.chain(modules).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        Bundle::from_files(files)
+            .map(Some)
+            .map_err(|error| stopped(&error))
+    }
+
+    fn of_bundle(bundle: &Bundle) -> Self {
+        let modules = bundle.files().iter().filter_map(|file| {
+            Some(ModuleFile {
+                path: file.path.strip_prefix(MODULES)?.to_owned(),
+                mode: file.mode,
+                bytes: file.bytes.clone(),
+            })
+        });
+        Self {
+            lock_file: bundle
+                .file(tofu::LOCK_FILE_NAME)
+                .map(|file| file.bytes.clone()),
+            modules: modules.collect(),
+        }
+    }
+}
+
 /// Bundles of one call.
 pub(crate) struct Library {
     store: Arc<dyn Store>,
     key: Mutex<Option<Arc<TargetKey>>>,
     known: Mutex<BTreeMap<String, Arc<Source>>>,
+    extras: Mutex<BTreeMap<String, Arc<Extras>>>,
     queued: Mutex<Vec<Bundle>>,
 }
 
@@ -64,6 +118,7 @@ impl Library {
             store,
             key: Mutex::new(None),
             known: Mutex::new(BTreeMap::new()),
+            extras: Mutex::default(),
             queued: Mutex::default(),
         }
     }
@@ -121,22 +176,21 @@ impl Library {
         }
     }
 
-    /// Packs what `init` added to a bundle, to be kept before the ledger's next write; returns its digest.
+    /// Packs what `init` added to a bundle, to be kept before the ledger's next write; returns its digest, where it
+    /// added anything.
     ///
     /// Not at once: before a first build's `keys.json` is written, nothing may be sealed with its key.
-    pub(crate) fn queue_extras(&self, lock_file: &[u8]) -> Result<String, Failure> {
-        let file = platform::BundleFile {
-            path: tofu::LOCK_FILE_NAME.to_owned(),
-            mode: 0o644,
-            bytes: lock_file.to_vec(),
+    pub(crate) fn queue_extras(&self, extras: Extras) -> Result<Option<String>, Failure> {
+        let Some(bundle) = extras.to_bundle()? else {
+            return Ok(None);
         };
-        let bundle = Bundle::from_files(vec![file]).map_err(|error| stopped(&error))?;
         let digest = bundle.digest().to_owned();
+        self.known_extras().insert(digest.clone(), Arc::new(extras));
         self.queued
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(bundle);
-        Ok(digest)
+        Ok(Some(digest))
     }
 
     /// Keeps what was queued.
@@ -147,8 +201,18 @@ impl Library {
     }
 
     /// Returns what `init` had added to a bundle.
-    pub(crate) fn extras(&self, digest: &str) -> Result<Bundle, Failure> {
-        self.unpack(digest)
+    pub(crate) fn extras(&self, digest: &str) -> Result<Arc<Extras>, Failure> {
+        if let Some(extras) = self.known_extras().get(digest) {
+            return Ok(Arc::clone(extras));
+        }
+        let extras = Arc::new(Extras::of_bundle(&self.unpack(digest)?));
+        self.known_extras()
+            .insert(digest.to_owned(), Arc::clone(&extras));
+        Ok(extras)
+    }
+
+    fn known_extras(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Extras>>> {
+        self.extras.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, digest: &str) -> Result<Source, Failure> {
@@ -212,5 +276,32 @@ impl Library {
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Source>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_init_added_comes_back_as_it_was_packed() {
+        let file = |path: &str, mode: u32| ModuleFile {
+            path: path.to_owned(),
+            mode,
+            bytes: path.as_bytes().to_vec(),
+        };
+        let extras = Extras {
+            lock_file: Some(b"lock".to_vec()),
+            modules: vec![file("far/main.tf", 0o644), file("far/run.sh", 0o755)],
+        };
+        let bundle = extras.to_bundle().unwrap().unwrap();
+        assert_eq!(Extras::of_bundle(&bundle), extras);
+        let only = Extras {
+            lock_file: None,
+            ..extras
+        };
+        let bundle = only.to_bundle().unwrap().unwrap();
+        assert_eq!(Extras::of_bundle(&bundle), only);
+        assert_eq!(Extras::default().to_bundle().unwrap(), None);
     }
 }

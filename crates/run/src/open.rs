@@ -225,8 +225,11 @@ impl<'m> Opened<'m> {
             ui.tell(&Notice::Unmaskable { names: unmaskable });
         }
         let tool = tools.get("tofu");
+        let command = tool
+            .and_then(|tool| tool.command.as_deref())
+            .map(|words| command_of(words, &root));
         let program = Program::find(
-            tool.and_then(|tool| tool.command.as_deref()),
+            command.as_deref(),
             machine
                 .env
                 .get(OsStr::new("PATH"))
@@ -283,6 +286,15 @@ impl<'m> Opened<'m> {
     pub(crate) fn today(&self) -> Option<Arc<Source>> {
         self.today.as_ref().ok().cloned()
     }
+}
+
+/// A tool's command line: a program that is named by a relative path lies in the platform directory.
+fn command_of(words: &[String], root: &std::path::Path) -> Vec<String> {
+    let mut words = words.to_vec();
+    if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
+        *program = root.join(&*program).display().to_string();
+    }
+    words
 }
 
 fn pack(
@@ -639,4 +651,22 @@ pub(crate) fn tools(bench: &Bench<'_>) -> Vec<ToolRecord> {
             sha256: Some(bench.program.digest.clone()),
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command_of;
+
+    #[test]
+    fn a_program_with_a_relative_path_lies_in_the_platform_directory() {
+        for (program, expected) in [
+            ("tofu", "tofu"),
+            ("bin/tofu", "/lab/bin/tofu"),
+            ("./tofu", "/lab/./tofu"),
+            ("/opt/tofu", "/opt/tofu"),
+        ] {
+            let words = [program.to_owned(), "-x".to_owned()];
+            assert_eq!(command_of(&words, "/lab".as_ref()), [expected, "-x"]);
+        }
+    }
 }

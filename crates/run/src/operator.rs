@@ -38,7 +38,7 @@ impl Watch<'_, '_> {
                     .flat_map(|(action, types)| {
                         types
                             .iter()
-                            .map(move |(kind, n)| format!("{action} {n} {kind}"))
+                            .map(move |(kind, n)| format!("{n} {kind} {}", ui::done(action)))
                     })
                     .collect()
             })

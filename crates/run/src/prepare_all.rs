@@ -107,8 +107,8 @@ impl TargetWorld<'_, '_> {
             tofu,
             slot,
             variables: std::collections::BTreeMap::new(),
-            recorded_lock: match applied {
-                Some(applied) => self.bench.recorded_lock(applied)?,
+            extras: match applied {
+                Some(applied) => self.bench.extras(applied)?,
                 None => None,
             },
             state_providers: applied

@@ -10,7 +10,7 @@ use state_backend::GrantOptions;
 use tofu::{PlanMode, PlanOptions, Planned, Session, Slot};
 
 use crate::guard;
-use crate::library::Source;
+use crate::library::{Extras, Source};
 use crate::resolve::{self, Inputs};
 use crate::tofu_work::{Wanted, tofu_failure};
 use crate::world::TargetWorld;
@@ -220,7 +220,8 @@ impl TargetWorld<'_, '_> {
             let report = session
                 .init(false)
                 .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
-            let starting = self.starting(&resolved, PlannedWork::default(), Some(&report))?;
+            let starting =
+                self.starting(&resolved, PlannedWork::default(), Some((&session, &report)))?;
             let work = Work::Direct {
                 session: Box::new(session),
             };
@@ -246,7 +247,7 @@ impl TargetWorld<'_, '_> {
                 complete: true,
                 changes,
             },
-            Some(&report),
+            Some((&session, &report)),
         )?;
         let session = Box::new(session);
         let work = if does_nothing(&plan) {
@@ -274,8 +275,8 @@ impl TargetWorld<'_, '_> {
     ) -> Result<Session, Failure> {
         let entry = self.standing.get(step);
         let applied = entry.as_ref().map(|entry| &entry.applied);
-        let recorded_lock = match applied {
-            Some(applied) => self.bench.recorded_lock(applied)?,
+        let extras = match applied {
+            Some(applied) => self.bench.extras(applied)?,
             None => None,
         };
         self.bench.session(Wanted {
@@ -289,7 +290,7 @@ impl TargetWorld<'_, '_> {
                 .iter()
                 .map(|(name, resolved)| (name.clone(), resolved.value.clone()))
                 .collect(),
-            recorded_lock,
+            extras,
             state_providers: applied
                 .map(|applied| applied.providers.keys().cloned().collect())
                 .unwrap_or_default(),
@@ -368,15 +369,20 @@ impl TargetWorld<'_, '_> {
         &self,
         resolved: &Resolved,
         planned: PlannedWork,
-        init: Option<&tofu::InitReport>,
+        init: Option<(&Session, &tofu::InitReport)>,
     ) -> Result<Starting, Failure> {
         let bench = self.bench;
-        let init_extras = match init.and_then(|report| report.lock_file.as_deref()) {
-            Some(lock) => Some(bench.library.queue_extras(lock)?),
+        let init_extras = match init {
+            Some((session, report)) => bench.library.queue_extras(Extras {
+                lock_file: report.lock_file.clone(),
+                modules: session
+                    .downloaded_modules()
+                    .map_err(|error| tofu_failure(&error, ExitCode::Failed))?,
+            })?,
             None => None,
         };
         let providers = init
-            .map(|report| {
+            .map(|(_, report)| {
                 report
                     .providers
                     .iter()

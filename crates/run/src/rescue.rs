@@ -218,7 +218,7 @@ impl Bench<'_> {
             tofu,
             slot: Slot::Tree,
             variables: std::collections::BTreeMap::new(),
-            recorded_lock: self.recorded_lock(&entry.applied)?,
+            extras: self.extras(&entry.applied)?,
             state_providers: entry.applied.providers.keys().cloned().collect(),
             state: Some(GrantOptions {
                 read_only: !writes,

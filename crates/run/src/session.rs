@@ -129,6 +129,7 @@ impl Held<'_> {
             );
             self.bench.recall_outputs(&entry)?;
         }
+        let cut_teardowns = standing.cut_teardowns();
         let jobs = match jobs {
             0 => std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get),
             jobs => jobs,
@@ -141,6 +142,7 @@ impl Held<'_> {
             plans: Mutex::default(),
             changed: AtomicBool::new(false),
             proven: Mutex::default(),
+            cut_teardowns,
             jobs,
             run,
             heading: Mutex::default(),
@@ -179,7 +181,7 @@ impl Held<'_> {
     /// and bundles.
     pub(crate) fn with_first<'a>(&'a self, ledger: RecordLedger) -> CallLedger<'a> {
         let mut is_first = true;
-        CallLedger::new(ledger, move || {
+        CallLedger::new(ledger, Arc::clone(&self.bench.ui), move || {
             if is_first {
                 self.write_first()?;
                 is_first = false;

@@ -1,7 +1,12 @@
 //! What stands, as the ledger last stored it, for the threads that work on steps.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use phase_engine::{Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
 use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
+
+use crate::ui::{Notice, Ui};
 
 /// A look at the record's `standing`.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +31,17 @@ impl Standing {
             .unwrap_or_default()
     }
 
+    /// Steps whose teardown has begun and has no end.
+    pub(crate) fn cut_teardowns(&self) -> BTreeSet<StepId> {
+        let record = self.0.get();
+        record
+            .iter()
+            .flat_map(|record| &record.steps)
+            .filter(|step| step.status == StepStatus::TearingDown)
+            .map(|step| step.step.clone())
+            .collect()
+    }
+
     /// What stands of a phase, in order of application.
     pub(crate) fn of_phase(&self, phase: &PhaseId) -> Vec<StandingEntry> {
         self.all()
@@ -41,19 +57,40 @@ pub(crate) struct CallLedger<'a> {
     inner: RecordLedger,
     before: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
     decisions: Vec<Decision>,
+    ui: Arc<dyn Ui>,
 }
 
 impl<'a> CallLedger<'a> {
-    /// Makes a ledger that does `before` before each write.
+    /// Makes a ledger that does `before` before each write and tells what could not be proven of a phase.
     pub(crate) fn new(
         inner: RecordLedger,
+        ui: Arc<dyn Ui>,
         before: impl FnMut() -> Result<(), Failure> + 'a,
     ) -> Self {
         Self {
             inner,
             before: Box::new(before),
             decisions: Vec::new(),
+            ui,
         }
+    }
+
+    /// What people hear of an entry.
+    fn notices(entry: &Entry<Detail>) -> Vec<Notice> {
+        let Entry::PhaseGone { phase, warnings } = entry else {
+            return Vec::new();
+        };
+        let warning = |failure: &Failure| Notice::Warning {
+            message: std::iter::once(&failure.what)
+                .chain(&failure.causes)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(": "),
+            hint: Some(format!(
+                "a step of phase `{phase}` was forgotten; what is left of it is yours to find"
+            )),
+        };
+        warnings.iter().map(warning).collect()
     }
 
     /// Takes a decision that led to this call; it is stored with the first entry's record.
@@ -73,7 +110,11 @@ impl Ledger<Detail> for CallLedger<'_> {
             let causes = failure.causes.join(": ");
             LedgerError::new(failure.what, causes)
         })?;
+        let notices: Vec<Notice> = entries.iter().flat_map(Self::notices).collect();
         self.inner.append(entries)?;
+        for notice in &notices {
+            self.ui.tell(notice);
+        }
         if self.decisions.is_empty() {
             return Ok(());
         }

@@ -16,6 +16,7 @@ use tofu::{ApplyWhat, RunError, Session, Slot};
 use crate::error::{failed, stopped};
 use crate::library::Source;
 use crate::resolve;
+use crate::stop::StopLevel;
 use crate::tofu_work::{Wanted, tofu_failure};
 use crate::ui::Notice;
 use crate::world::TargetWorld;
@@ -46,7 +47,11 @@ impl TargetWorld<'_, '_> {
             match self.teardown_from(step, source, entry, applied) {
                 Ok(result) => return result,
                 Err(Teardown::OtherBundle(failure)) => last = Some(failure),
-                Err(Teardown::Failed(failure, detail)) => {
+                Err(Teardown::Failed(mut failure, detail)) => {
+                    // The teardown has begun: this is no stop before anything.
+                    if failure.exit == ExitCode::Stopped {
+                        failure.exit = ExitCode::Failed;
+                    }
                     return TeardownResult::Failed {
                         failure,
                         detail: detail.map(|detail| *detail),
@@ -89,7 +94,8 @@ impl TargetWorld<'_, '_> {
             }
             StepKind::Tofu(tofu) => tofu,
         };
-        if self.bench.mark(step)?.is_none() {
+        let found = self.bench.mark(step)?;
+        if found.is_none() {
             return match entry.and_then(|entry| entry.state.as_ref()) {
                 None => Ok(TeardownResult::Empty),
                 Some(mark) if self.was_retired(step, mark)? => Ok(TeardownResult::Empty),
@@ -117,12 +123,28 @@ impl TargetWorld<'_, '_> {
                         .into_iter()
                         .map(|(name, input)| (name, input.value))
                         .collect(),
-                    recorded_lock: None,
+                    extras: None,
                     state_providers: std::collections::BTreeSet::new(),
                     state: Some(GrantOptions::default()),
                 })?
             }
         };
+        // A destroy of an emptied state ends well and leaves everything where it is.
+        if let Some(recorded) = entry.and_then(|entry| entry.state.as_ref())
+            && found.as_ref() != Some(recorded)
+            && !self.cut_teardowns.contains(step)
+            && self.bench.facts(step, &session)?.addresses.is_empty()
+        {
+            return Err(self
+                .what_was_made(
+                    step,
+                    format!(
+                        "the state of step `{step}` is empty, and it is not the one that the record knows at serial {}",
+                        recorded.serial
+                    ),
+                )
+                .into());
+        }
         self.changed
             .store(true, std::sync::atomic::Ordering::SeqCst);
         if let Err(error) = session.apply(ApplyWhat::DirectDestroy {
@@ -185,6 +207,15 @@ impl TargetWorld<'_, '_> {
 
     /// A state that the record knows and the store lacks: what it had made must be named.
     fn lost_state(&self, step: &StepId, serial: u64) -> Failure {
+        self.what_was_made(
+            step,
+            format!(
+                "the state of step `{step}` is not in the store, and the record knows it at serial {serial}"
+            ),
+        )
+    }
+
+    fn what_was_made(&self, step: &StepId, what: String) -> Failure {
         let record = self.standing.0.get();
         let made: Vec<String> = record
             .iter()
@@ -193,7 +224,7 @@ impl TargetWorld<'_, '_> {
             .flat_map(|(action, types)| {
                 types
                     .iter()
-                    .map(move |(kind, n)| format!("{n} {kind} ({action})"))
+                    .map(move |(kind, n)| format!("{n} {kind} {}", crate::ui::done(action)))
             })
             .collect();
         let planned: Vec<String> = record
@@ -207,9 +238,7 @@ impl TargetWorld<'_, '_> {
                     .map(|change| format!("`{}`", change.address.as_str()))
             })
             .collect();
-        let mut failure = Failure::failed(format!(
-            "the state of step `{step}` is not in the store, and the record knows it at serial {serial}"
-        ));
+        let mut failure = Failure::failed(what);
         if !made.is_empty() {
             failure = failure.because(format!(
                 "phase `{}` had made: {}",
@@ -254,29 +283,50 @@ impl TargetWorld<'_, '_> {
         let Some(def) = source.platform.phase(phase) else {
             return Ok(ResidueResult::Clean);
         };
+        // Each is asked: what one finds must not hide behind another that can't be asked.
+        let mut left: Option<Failure> = None;
+        let mut unasked: Option<Failure> = None;
         for probe in &def.residue {
             let within = probe.within.max(Duration::from_millis(1));
             let what = format!("residue probe `{}` of phase `{phase}`", probe.name);
             match self
                 .bench
-                .ask_residue(&source, phase, probe, &values, within)?
+                .ask_residue(&source, phase, probe, &values, within)
             {
-                Residue::Silent { .. } => {}
-                Residue::Left { lines, n_lines } => {
-                    return Ok(ResidueResult::Left(
-                        Failure::failed(format!("{what} found {n_lines} lines of what is left"))
-                            .because(self.bench.masked(&lines.join("\n"))),
-                    ));
+                Ok(Residue::Silent { .. }) => {}
+                Ok(Residue::Left { lines, n_lines }) => {
+                    let found = format!(
+                        "{what} found {n_lines} {} of what is left",
+                        if n_lines == 1 { "line" } else { "lines" }
+                    );
+                    let lines = self.bench.masked(&lines.join("\n"));
+                    left = Some(match left {
+                        None => Failure::failed(found).because(lines),
+                        Some(first) => first.because(found).because(lines),
+                    });
                 }
-                Residue::Failed(failure) => {
-                    return Ok(ResidueResult::Unprovable(
+                Ok(Residue::Failed(failure)) => {
+                    unasked.get_or_insert_with(|| {
                         Failure::failed(format!("{what} could not be asked"))
-                            .because(self.bench.masked(&failure.to_string())),
-                    ));
+                            .because(self.bench.masked(&failure.to_string()))
+                    });
+                }
+                Err(failure) => {
+                    unasked.get_or_insert(failure);
                 }
             }
         }
-        Ok(ResidueResult::Clean)
+        if self.bench.stop.level() >= StopLevel::Gentle && (left.is_some() || unasked.is_some()) {
+            return Err(Failure::new(
+                ExitCode::Interrupted,
+                format!("interrupted before phase `{phase}` was proven gone"),
+            ));
+        }
+        Ok(match (left, unasked) {
+            (Some(left), _) => ResidueResult::Left(left),
+            (None, Some(unasked)) => ResidueResult::Unprovable(unasked),
+            (None, None) => ResidueResult::Clean,
+        })
     }
 
     /// The definitions whose probes prove a phase gone, and the target's values for them.
@@ -355,8 +405,8 @@ impl TargetWorld<'_, '_> {
             tofu,
             slot: Slot::Tree,
             variables: std::collections::BTreeMap::new(),
-            recorded_lock: match recorded {
-                Some((_, applied)) => self.bench.recorded_lock(applied)?,
+            extras: match recorded {
+                Some((_, applied)) => self.bench.extras(applied)?,
                 None => None,
             },
             state_providers: std::collections::BTreeSet::new(),

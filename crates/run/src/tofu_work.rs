@@ -14,7 +14,7 @@ use tofu::{
 };
 
 use crate::bench::{Bench, PATIENCE};
-use crate::library::Source;
+use crate::library::{Extras, Source};
 
 /// What a session is made for.
 pub(crate) struct Wanted<'a> {
@@ -30,8 +30,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) slot: Slot,
     /// The values of its variables.
     pub(crate) variables: BTreeMap<String, Value>,
-    /// The lock file that the last apply was made with.
-    pub(crate) recorded_lock: Option<Vec<u8>>,
+    /// What `init` had added before the last apply.
+    pub(crate) extras: Option<Arc<Extras>>,
     /// Providers that the state needs.
     pub(crate) state_providers: BTreeSet<String>,
     /// Whether it reaches the state, and what of it must be there.
@@ -92,7 +92,10 @@ impl Bench<'_> {
             lock_file: lock_policy(
                 bundle,
                 wanted.tofu,
-                wanted.recorded_lock,
+                wanted
+                    .extras
+                    .as_ref()
+                    .and_then(|extras| extras.lock_file.clone()),
                 &wanted.state_providers,
             ),
             parallelism: wanted
@@ -105,7 +108,14 @@ impl Bench<'_> {
             observer: self.new_hearer(&wanted.step.key()),
             patience: PATIENCE,
         };
-        Session::open(settings).map_err(|error| tofu_failure(&error, ExitCode::Failed))
+        let session =
+            Session::open(settings).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
+        Ok(match wanted.extras {
+            Some(extras) if !extras.modules.is_empty() => {
+                session.with_downloaded_modules(extras.modules.clone())
+            }
+            _ => session,
+        })
     }
 }
 

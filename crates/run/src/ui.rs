@@ -195,7 +195,7 @@ pub struct Checkpoint {
     pub phase: String,
     /// Its title.
     pub title: String,
-    /// What it made: a line for each kind of change, as `3 created`.
+    /// What it made: an item for each action and type, as `3 terraform_data created`.
     pub made: Vec<String>,
     /// Time in apply and verify of this phase, in seconds.
     pub phase_seconds: f64,
@@ -205,6 +205,21 @@ pub struct Checkpoint {
     pub budget_left_seconds: Option<f64>,
     /// The next phase, if there is one.
     pub next: Option<String>,
+}
+
+/// What was done to a resource, for what OpenTofu calls the action: `create` gives `created`.
+#[must_use]
+pub fn done(action: &str) -> &str {
+    match action {
+        "create" => "created",
+        "update" => "updated",
+        "delete" => "destroyed",
+        "replace" => "replaced",
+        "import" => "imported",
+        "forget" | "remove" => "forgotten",
+        "move" => "moved",
+        other => other,
+    }
 }
 
 /// What a person answers at a checkpoint.

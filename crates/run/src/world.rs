@@ -41,6 +41,8 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) proven: Mutex<BTreeSet<StepId>>,
     /// What was agreed to before the call.
     pub(crate) agreed: Agreed,
+    /// Steps whose teardown an earlier call began and did not see to its end.
+    pub(crate) cut_teardowns: BTreeSet<StepId>,
     /// The run that this call begins or goes on with.
     pub(crate) run: RunId,
     /// How many steps are looked at at once.
@@ -317,9 +319,19 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn forget(&self, step: &StepId, why: Forgetting) -> Result<Option<Detail>, Failure> {
-        self.forget_step(step, why)
+        let kept = self
+            .forget_step(step, why)
             .map(|detail| detail.map(|detail| self.bench.masked_detail(detail)))
-            .map_err(|failure| self.bench.masked_failure(failure))
+            .map_err(|failure| self.bench.masked_failure(failure))?;
+        let n = kept.as_ref().map_or(0, |kept| kept.forgotten.len());
+        self.bench.ui.tell(&Notice::Warning {
+            message: format!(
+                "step `{step}` is forgotten, nothing of it was destroyed; the record keeps {n} {}",
+                if n == 1 { "address" } else { "addresses" }
+            ),
+            hint: None,
+        });
+        Ok(kept)
     }
 
     fn holding(&self) -> Result<Vec<StepId>, Failure> {

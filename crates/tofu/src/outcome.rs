@@ -159,11 +159,13 @@ impl Outcome {
     /// failed after an interrupt or in a command whose end was not seen.
     #[must_use]
     pub fn suspects(&self) -> BTreeSet<String> {
+        // What is only read makes no object.
+        let makes = |one: &&Touched| !matches!(&*one.action, "read" | "open" | "renew" | "close");
         let mut open: BTreeMap<&str, i64> = BTreeMap::new();
-        for one in &self.started {
+        for one in self.started.iter().filter(makes) {
             *open.entry(&one.address).or_default() += 1;
         }
-        for one in self.completed.iter().chain(&self.errored) {
+        for one in self.completed.iter().chain(&self.errored).filter(makes) {
             *open.entry(&one.address).or_default() -= 1;
         }
         let mut suspects: BTreeSet<String> = open
@@ -172,7 +174,12 @@ impl Outcome {
             .map(|(address, _)| address.to_owned())
             .collect();
         if self.interrupted || self.killed || !matches!(self.exit, Some(Exit::Code(_))) {
-            suspects.extend(self.errored.iter().map(|one| one.address.clone()));
+            suspects.extend(
+                self.errored
+                    .iter()
+                    .filter(makes)
+                    .map(|one| one.address.clone()),
+            );
         }
         suspects
     }
@@ -383,6 +390,12 @@ mod tests {
         outcome.end(Exit::Code(1));
         assert_eq!(outcome.suspects().len(), 1);
         outcome.take(&one(ApplyStage::Completed, "create"));
+        assert!(outcome.suspects().is_empty());
+        // Reading makes nothing, so a read without an end leaves nothing behind.
+        outcome.take(&one(ApplyStage::Started, "read"));
+        assert!(outcome.suspects().is_empty());
+        outcome.take(&one(ApplyStage::Errored, "read"));
+        outcome.end(Exit::Signal(9));
         assert!(outcome.suspects().is_empty());
     }
 

@@ -3,11 +3,14 @@
 mod broken_definitions;
 mod cloud;
 mod documents;
+mod down;
+mod down_proof;
 mod drill;
 mod planning;
 mod preflight_drift;
 mod published;
 mod secrecy;
+mod stage;
 mod whole_run;
 
 /// A file of tests that no `mod` names is never run.

@@ -439,6 +439,49 @@ fn forget_gives_a_step_up_and_what_cannot_be_proven_then_is_a_warning() {
 }
 
 #[test]
+fn a_plan_narrowed_to_forget_leaves_everything_else_alone() {
+    let sequence = Sequence::new(vec![
+        phase("0", &["s"]),
+        phase("1", &["a", "b"]),
+        phase("2", &["s"]),
+    ]);
+    let mut target = built(sequence.unwrap());
+    let forget = |target: &mut Target, step: &str| {
+        let plan = target.plan().narrowed_to_forget(&id(step));
+        target.down_with(&plan, &FakeOperator::default())
+    };
+    let ended = forget(&mut target, "1.b");
+    assert_eq!(
+        (ended.status, ended.exit),
+        (Some(RunStatus::Paused), ExitCode::Done)
+    );
+    // Its phase still stands, so nothing of it can be proven gone.
+    assert_eq!(target.world.take(&VERBS), ["1.b forget"]);
+    assert_eq!(target.history.standing, [id("0.s"), id("1.a"), id("2.s")]);
+    let state = RunState::of(&target.history, true);
+    assert_eq!(admission(Command::Up, state), Err(Refusal::TeardownBegun));
+    // The last of its phase: now the phase is proven.
+    let ended = forget(&mut target, "2.s");
+    assert_eq!(ended.status, Some(RunStatus::Paused));
+    assert_eq!(target.world.take(&VERBS), ["2 forget", "2 residue"]);
+    // The phase that makes the store does not go while anything else stands.
+    let ended = forget(&mut target, "0.s");
+    assert_eq!(ended.status, Some(RunStatus::TeardownFailed));
+    target.world.take(&VERBS);
+    // The rest goes with the next `down`, which remembers what was given up.
+    target.world.fault("1 residue", Fault::Fails);
+    let ended = target.down();
+    assert_eq!(
+        ended.status,
+        Some(RunStatus::TornDown),
+        "{:?}",
+        said(&ended)
+    );
+    assert!(target.words.contains(&"1 gone 1".to_owned()));
+    target.assert_gone();
+}
+
+#[test]
 fn forget_does_not_hide_what_a_probe_finds() {
     let mut target = built(small(&["0", "1"]));
     target.forget.insert(id("1.s"));

@@ -377,6 +377,26 @@ fn mangled(text: &'static str) -> impl Strategy<Value = String> {
         })
 }
 
+#[test]
+fn the_platforms_name_is_found_in_a_file_with_faults() {
+    for text in [
+        "[platform]\nname = \"lab\"",
+        "[platform]\nname = \"lab\"\nnmae = 1\n[[phase]]\nid = 7",
+        // No TOML as a whole.
+        "[platform] # ours\nbudget =\n  name = 'lab' # really\n[[phase]\n",
+        "[[phase]\nname = \"no\"\n[platform]\nname = \"lab\"\n",
+    ] {
+        assert_eq!(platform_name(text).as_deref(), Some("lab"), "{text}");
+    }
+    for text in [
+        "",
+        "[platform]\nname = \"../x\"",
+        "[platform]\n[tools]\nname = \"lab\"\n[[phase]\n",
+    ] {
+        assert_eq!(platform_name(text), None, "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

@@ -24,10 +24,12 @@ pub(crate) fn run(record: &Record, look: Look) -> String {
     let rows: Vec<_> = record.phases.iter().map(phase_row).collect();
     text.push_str(&table(&rows, "  ", look));
     if record.status == RunStatus::Paused {
-        text.push_str(&format!(
-            "`rebuild up --target {} --resume` goes on\n",
-            record.target
-        ));
+        let command = if record.teardown_began.is_some() {
+            format!("rebuild down --target {}", record.target)
+        } else {
+            format!("rebuild up --target {} --resume", record.target)
+        };
+        text.push_str(&format!("`{command}` goes on\n"));
     }
     text
 }
@@ -171,14 +173,7 @@ fn phase_row(phase: &PhaseRecord) -> Vec<Cell> {
 fn made(phase: &PhaseRecord) -> String {
     let counts = phase.made.iter().map(|(action, types)| {
         let n: u64 = types.values().sum();
-        let done = match &**action {
-            "create" => "created",
-            "update" => "updated",
-            "delete" => "destroyed",
-            "replace" => "replaced",
-            other => other,
-        };
-        format!("{n} {}", clean(done))
+        format!("{n} {}", clean(run::ui::done(action)))
     });
     counts.collect::<Vec<_>>().join(", ")
 }
