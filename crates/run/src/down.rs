@@ -159,7 +159,13 @@ fn confirmed(opened: &Opened<'_>, options: &DownOptions) -> Result<(), Failure> 
         return Ok(());
     }
     let name = &target.name;
-    if opened.ui.interactive() && opened.ui.confirm_by_name(name.as_str(), "tear down") {
+    let what = match &options.forget {
+        None => format!("this tears down everything of target `{name}`, which is protected"),
+        Some(step) => {
+            format!("this gives up step `{step}` of target `{name}`, which is protected")
+        }
+    };
+    if opened.ui.interactive() && opened.ui.confirm_by_name(name.as_str(), &what) {
         return Ok(());
     }
     Err(Failure::new(

@@ -46,8 +46,7 @@ fn residue_that_prints_is_a_failure_with_its_list() {
 #[test]
 fn a_residue_probe_that_fails_is_a_failure() {
     let stage = Stage::empty();
-    let switch = stage.world.root().join("cloud-is-there");
-    stage.world.write("cloud-is-there", "");
+    let switch = stage.world.write("cloud-is-there", "");
     let probe = format!(
         "[[phase.residue]]\nname = \"cloud\"\nexec = [\"test\", \"-e\", \"{}\"]\n",
         switch.display()
@@ -117,7 +116,7 @@ fn what_lives_in_something_gone_is_forgotten_with_its_addresses() {
     assert_eq!(step["status"], "forgotten");
     assert_eq!(
         step["forgotten"],
-        serde_json::json!(["terraform_data.it", "terraform_data.last"])
+        serde_json::json!(["terraform_data.it"])
     );
     assert!(stage.states().is_empty());
     assert_eq!(stage.record()["status"], "torn-down");
@@ -210,12 +209,12 @@ fn a_protected_target_is_torn_down_only_by_who_names_it() {
     call(&wrong).run().expect_code(2);
     // At a terminal the name is typed; another one is a no.
     let mut terminal = call(&down).in_terminal();
-    terminal.expect("drill").expect(":").send("live\n");
+    terminal.expect("`drill`").expect("name to go on: ").send("live\n");
     terminal.wait().expect_code(5);
     assert!(stage.book().is_empty());
     assert_eq!(stage.states(), ["0/s", "1/s"]);
     let mut terminal = call(&down).in_terminal();
-    terminal.expect("drill").expect(":").send("drill\n");
+    terminal.expect("`drill`").expect("name to go on: ").send("drill\n");
     terminal.wait().expect_code(0);
     assert_eq!(stage.book(), ["destroy 1-s", "destroy 0-s"]);
     // `--confirm` names the target by itself.
