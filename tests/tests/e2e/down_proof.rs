@@ -114,10 +114,7 @@ fn what_lives_in_something_gone_is_forgotten_with_its_addresses() {
     assert_eq!(stage.book(), ["destroy 2-s", "destroy 0-s"]);
     let step = stage.step("3.s");
     assert_eq!(step["status"], "forgotten");
-    assert_eq!(
-        step["forgotten"],
-        serde_json::json!(["terraform_data.it"])
-    );
+    assert_eq!(step["forgotten"], serde_json::json!(["terraform_data.it"]));
     assert!(stage.states().is_empty());
     assert_eq!(stage.record()["status"], "torn-down");
 }
@@ -209,12 +206,18 @@ fn a_protected_target_is_torn_down_only_by_who_names_it() {
     call(&wrong).run().expect_code(2);
     // At a terminal the name is typed; another one is a no.
     let mut terminal = call(&down).in_terminal();
-    terminal.expect("`drill`").expect("name to go on: ").send("live\n");
+    terminal
+        .expect("`drill`")
+        .expect("name to go on: ")
+        .send("live\n");
     terminal.wait().expect_code(5);
     assert!(stage.book().is_empty());
     assert_eq!(stage.states(), ["0/s", "1/s"]);
     let mut terminal = call(&down).in_terminal();
-    terminal.expect("`drill`").expect("name to go on: ").send("drill\n");
+    terminal
+        .expect("`drill`")
+        .expect("name to go on: ")
+        .send("drill\n");
     terminal.wait().expect_code(0);
     assert_eq!(stage.book(), ["destroy 1-s", "destroy 0-s"]);
     // `--confirm` names the target by itself.
