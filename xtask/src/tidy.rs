@@ -38,6 +38,7 @@ fn findings(root: &Path) -> Result<Vec<String>> {
     findings.extend(manifests::lock_file(&tree));
     findings.extend(docs::paths(&tree));
     findings.extend(docs::exit_codes(&tree));
+    findings.extend(docs::named_tests(&tree));
     findings.extend(docs::ci(&tree));
     Ok(findings)
 }

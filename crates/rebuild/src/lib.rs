@@ -13,6 +13,8 @@ mod entry;
 mod failure;
 mod later;
 mod machine;
+#[cfg(test)]
+mod pages_tests;
 mod panic;
 mod prompt;
 mod reference;

@@ -87,6 +87,32 @@ pub(super) fn ci(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// Every test that the architecture page names is there.
+pub(super) fn named_tests(tree: &Tree) -> Vec<String> {
+    const PAGE: &str = "docs/ARCHITECTURE.md";
+    let mut findings = Vec::new();
+    for (index, line) in tree.text(PAGE).unwrap_or_default().lines().enumerate() {
+        for name in line
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|text| is_test(text))
+        {
+            let head = format!("fn {name}(");
+            let mut sources = tree.files.iter().filter(|file| file.is("rs"));
+            if !sources.any(|file| file.text.contains(&head)) {
+                findings.push(format!("{PAGE}:{}: there is no test `{name}`", index + 1));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a word in backticks is the name of a test: a sentence of four words or more.
+fn is_test(text: &str) -> bool {
+    text.matches('_').count() >= 3 && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
 /// Returns what stands in backticks and looks like a path of this tree.
 fn named_paths(line: &str) -> Vec<&str> {
     line.split('`')
@@ -145,6 +171,18 @@ mod tests {
         assert_eq!(
             joined("docs", "decisions/0001.md"),
             "docs/decisions/0001.md"
+        );
+    }
+
+    #[test]
+    fn a_test_that_the_architecture_page_names_and_nobody_has_is_found() {
+        let page = "docs/ARCHITECTURE.md";
+        let source = ("tests/a.rs", "fn what_is_gone_stays_gone() {}\n");
+        let with = |text| named_tests(&Tree::of(&[(page, text), source]));
+        assert!(with("| x | `what_is_gone_stays_gone`, `unwrap_used` |\n").is_empty());
+        assert_eq!(
+            with("\n| x | `what_is_gone_comes_back` |\n"),
+            ["docs/ARCHITECTURE.md:2: there is no test `what_is_gone_comes_back`"]
         );
     }
 

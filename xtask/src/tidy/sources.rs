@@ -72,6 +72,14 @@ pub(crate) fn is_test_path(path: &str) -> bool {
         || path.contains("/tests/")
 }
 
+/// Whether a line holds a banned text; an absolute path counts where it begins, not in the middle of another.
+fn speaks_of(line: &str, banned: &str) -> bool {
+    let goes_on = |before: char| before.is_alphanumeric() || "._-".contains(before);
+    line.match_indices(banned).any(|(at, _)| {
+        !banned.starts_with('/') || !line[..at].chars().next_back().is_some_and(goes_on)
+    })
+}
+
 /// No file speaks of one machine.
 pub(super) fn words(tree: &Tree) -> Vec<String> {
     let mut findings = Vec::new();
@@ -81,7 +89,7 @@ pub(super) fn words(tree: &Tree) -> Vec<String> {
         .filter(|file| !file.path.ends_with(".sum") && file.path != "Cargo.lock")
     {
         for (index, line) in file.text.lines().enumerate() {
-            for banned in BANNED.iter().filter(|banned| line.contains(**banned)) {
+            for banned in BANNED.iter().filter(|banned| speaks_of(line, banned)) {
                 findings.push(format!(
                     "{}:{}: `{banned}` has no place in the project",
                     file.path,
