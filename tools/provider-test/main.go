@@ -183,10 +183,13 @@ func create(d *schema.ResourceData, meta any) error {
 			return err
 		}
 	}
+	if err := show(d, o); err != nil {
+		return err
+	}
 	if text, fails := strings.CutPrefix(content, "half: "); fails {
 		return errors.New(text)
 	}
-	return show(d, o)
+	return nil
 }
 
 func (c *cloud) wait(name, file string) error {

@@ -36,5 +36,5 @@ pub use model::{
     StoreDef, Target, TofuStep, ToolDef,
 };
 pub use module::is_configuration_file;
-pub use module::{ModuleCall, Output, ProviderRequirement, RootModule, Variable};
+pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
 pub use secrets::Source;

@@ -7,6 +7,7 @@
 mod hcl;
 mod json;
 mod read;
+mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -29,6 +30,10 @@ pub struct RootModule {
     pub calls: Vec<ModuleCall>,
     /// The providers that it and the local modules it reaches require, by local name.
     pub providers: BTreeMap<String, ProviderRequirement>,
+    /// What each of its local values refers to, as `var.a`, `data.kind.name`, `module.m.output`.
+    pub locals: Locals,
+    /// The same of the local modules that it reaches, with what those call, by directory.
+    pub(crate) below: BTreeMap<String, Below>,
     /// The configuration files that count, as paths within the platform.
     pub files: Vec<String>,
     /// Directories of all local modules that it reaches, itself not included.
@@ -37,6 +42,33 @@ pub struct RootModule {
     pub set_by_tfvars: BTreeSet<String>,
     /// Whether faults kept some of it unread.
     pub(crate) incomplete: bool,
+}
+
+/// What the local values of one module refer to.
+pub type Locals = BTreeMap<String, Vec<String>>;
+
+/// What is kept of a module that a root module reaches.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Below {
+    locals: Locals,
+    /// Directories by the names of calls.
+    calls: BTreeMap<String, String>,
+}
+
+impl RootModule {
+    /// What the local values of the module at a path of calls refer to, `[]` being the root module itself.
+    /// `None` for a module that is not part of the platform.
+    pub fn locals_at(&self, path: &[String]) -> Option<&Locals> {
+        let Some((first, rest)) = path.split_first() else {
+            return Some(&self.locals);
+        };
+        let call = self.calls.iter().find(|call| call.name == *first)?;
+        let mut module = self.below.get(call.directory.as_ref()?)?;
+        for name in rest {
+            module = self.below.get(module.calls.get(name)?)?;
+        }
+        Some(&module.locals)
+    }
 }
 
 /// A variable of a root module.
@@ -93,6 +125,8 @@ pub(crate) struct Declared {
     pub(crate) calls: Vec<DeclaredCall>,
     pub(crate) backends: Vec<DeclaredBackend>,
     pub(crate) providers: Vec<(String, ProviderRequirement)>,
+    /// Local values with what they refer to.
+    pub(crate) locals: Vec<(String, Vec<String>)>,
     /// Uses of what differs from machine to machine, with the word used.
     pub(crate) unsteady: Vec<(&'static str, Range<usize>)>,
     /// Resources that make a file in the module's own tree, with the place that says where.

@@ -65,6 +65,11 @@ pub enum StateFacts {
         /// The digest of the stored bytes.
         digest: String,
     },
+    /// What is there is no state, or not the one that its header tells of.
+    Damaged {
+        /// What is wrong with it, with its causes.
+        message: String,
+    },
     /// The store could not be read.
     Unreadable {
         /// Why, with its causes.

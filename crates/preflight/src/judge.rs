@@ -140,6 +140,10 @@ impl Case<'_> {
             StateFacts::Unreadable { message } => {
                 self.find(Finding::new(Reason::StoreUnreachable, message.as_str()).at(key));
             }
+            StateFacts::Damaged { message } => {
+                let finding = Finding::new(Reason::DigestDiffers, message.as_str());
+                self.find(finding.at(key).was(recorded.digest.as_str()));
+            }
             StateFacts::Present {
                 lineage,
                 serial,

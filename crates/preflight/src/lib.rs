@@ -36,7 +36,7 @@ pub use facts::{
 pub use first_build::{ResidueFound, ResidueOfPhase, judge_first_build};
 pub use identity::{Identity, KnownTarget, identify};
 pub use judge::{StepVerdict, judge};
-pub use outputs::explained_outputs;
+pub use outputs::{Locals, explained_outputs};
 pub use report::{Finding, Note, PhaseReport, Report, SCHEMA};
 pub use settle::{NotSettled, Settle, settle};
 pub use target::judge_target;

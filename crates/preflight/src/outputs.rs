@@ -4,22 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+/// What each local value of one module refers to, as `var.a` or `data.kind.name`.
+pub type Locals = BTreeMap<String, Vec<String>>;
+
 /// The outputs of the root module that are made from one of the `changed` variables: directly, by a
 /// local value, through a module or by a data resource.
 ///
-/// `configuration` is that of the JSON plan. It does not have local values, so `locals` gives what each
-/// one of the root module refers to; what it lacks explains nothing. Managed resources explain nothing
+/// `configuration` is that of the JSON plan. It does not have local values, so `locals` gives those of the
+/// module at a path of calls (`[]` is the root module); what it lacks explains nothing. Managed resources explain nothing
 /// either: where one changes with a secret the plan has a change.
-pub fn explained_outputs(
+pub fn explained_outputs<'l>(
     configuration: &Value,
     changed: &BTreeSet<String>,
-    locals: &BTreeMap<String, Vec<String>>,
+    locals: &dyn Fn(&[String]) -> Option<&'l Locals>,
 ) -> BTreeSet<String> {
     let Some(root) = configuration.get("root_module") else {
         return BTreeSet::new();
     };
     let module = Module {
         body: root,
+        path: Vec::new(),
         changed,
         locals,
     };
@@ -32,13 +36,14 @@ pub fn explained_outputs(
         .collect()
 }
 
-struct Module<'a> {
+struct Module<'a, 'l> {
     body: &'a Value,
+    path: Vec<String>,
     changed: &'a BTreeSet<String>,
-    locals: &'a BTreeMap<String, Vec<String>>,
+    locals: &'a dyn Fn(&[String]) -> Option<&'l Locals>,
 }
 
-impl Module<'_> {
+impl Module<'_, '_> {
     /// Whether anything below refers to a changed variable. `seen` ends circles.
     fn depends(&self, expression: Option<&Value>, seen: &mut BTreeSet<String>) -> bool {
         match expression {
@@ -64,11 +69,13 @@ impl Module<'_> {
         };
         match kind {
             "var" => self.changed.contains(name),
-            "local" => self.locals.get(name).is_some_and(|references| {
-                references
-                    .iter()
-                    .any(|reference| self.reaches(reference, seen))
-            }),
+            "local" => (self.locals)(&self.path)
+                .and_then(|locals| locals.get(name))
+                .is_some_and(|references| {
+                    references
+                        .iter()
+                        .any(|reference| self.reaches(reference, seen))
+                }),
             "module" => self.module_reaches(name, reference),
             "data" => {
                 let address = parts.next().map(|last| format!("data.{name}.{last}"));
@@ -80,7 +87,7 @@ impl Module<'_> {
                     .filter(|resource| {
                         resource.get("address").and_then(Value::as_str) == address.as_deref()
                     })
-                    .any(|resource| self.depends(resource.get("expressions"), seen))
+                    .any(|resource| self.depends(Some(resource), seen))
             }
             _ => false,
         }
@@ -112,10 +119,13 @@ impl Module<'_> {
         else {
             return false;
         };
+        let mut path = self.path.clone();
+        path.push(name.to_owned());
         let inner = Module {
             body,
+            path,
             changed: &changed,
-            locals: &BTreeMap::new(),
+            locals: self.locals,
         };
         inner.depends(output.get("expression"), &mut BTreeSet::new())
     }
@@ -140,6 +150,7 @@ mod tests {
                 "by_data": {"expression": {"references": ["data.box.a.token", "data.box.a"]}},
                 "by_other_data": {"expression": {"references": ["data.box.b.token", "data.box.b"]}},
                 "by_module": {"expression": {"references": ["module.m.token", "module.m"]}},
+                "by_module_local": {"expression": {"references": ["module.m.local", "module.m"]}},
                 "by_module_else": {"expression": {"references": ["module.m.fixed", "module.m"]}},
                 "by_resource": {"expression": {"references": ["box.a.password", "box.a"]}},
                 "constant": {"expression": {"constant_value": 1}},
@@ -155,6 +166,7 @@ mod tests {
                 "module": {"outputs": {
                     "token": {"expression": {"references": ["var.secret"]}},
                     "fixed": {"expression": {"references": ["var.size"]}},
+                    "local": {"expression": {"references": ["local.inner"]}},
                 }},
             }},
         }});
@@ -166,10 +178,23 @@ mod tests {
                 vec!["local.login".to_owned(), "var.password".to_owned()],
             ),
         ]);
+        let below = BTreeMap::from([("inner".to_owned(), vec!["var.secret".to_owned()])]);
+        let locals = |path: &[String]| match path {
+            [] => Some(&locals),
+            [only] if only == "m" => Some(&below),
+            _ => None,
+        };
         let explained = explained_outputs(&configuration, &changed, &locals);
         assert_eq!(
             explained.iter().map(String::as_str).collect::<Vec<_>>(),
-            ["by_data", "by_local", "by_module", "direct", "nested"]
+            [
+                "by_data",
+                "by_local",
+                "by_module",
+                "by_module_local",
+                "direct",
+                "nested"
+            ]
         );
         assert_eq!(
             explained_outputs(&configuration, &BTreeSet::new(), &locals),
@@ -190,7 +215,7 @@ mod tests {
         }, "module_calls": {"empty": {}, "bare": {"module": {}}}}});
         let changed = BTreeSet::from(["password".to_owned()]);
         assert_eq!(
-            explained_outputs(&configuration, &changed, &BTreeMap::new()),
+            explained_outputs(&configuration, &changed, &|_| None),
             BTreeSet::new()
         );
     }

@@ -23,14 +23,19 @@ impl PlanFacts {
     /// What a plan's summed-up events say. `document` is its JSON form, where it was read.
     pub fn of_outcome(outcome: &Outcome, document: Option<&PlanDocument>) -> Self {
         let errors = errors(outcome);
+        // The events come in the order in which the provider answered: another one each time.
+        let mut drift: Vec<DriftedObject> = outcome
+            .drift
+            .iter()
+            .map(|change| drifted(change, document))
+            .collect();
+        drift.sort_by(|a, b| a.address.cmp(&b.address));
+        let mut changes: Vec<PlannedChange> = outcome.planned.iter().map(planned).collect();
+        changes.sort_by(|a, b| a.address.cmp(&b.address));
         Self {
             complete: outcome.plan_summary.is_some() && !outcome.interrupted && !outcome.killed,
-            drift: outcome
-                .drift
-                .iter()
-                .map(|change| drifted(change, document))
-                .collect(),
-            changes: outcome.planned.iter().map(planned).collect(),
+            drift,
+            changes,
             outputs: changed_outputs(outcome)
                 .map(|(name, action, output)| output_change(name, action, output, document))
                 .collect(),

@@ -1,6 +1,6 @@
 //! Plans that a real OpenTofu 1.12.6 made (`fixtures/recorder`), judged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -253,7 +253,7 @@ fn exceptions_match_what_opentofu_calls_things() {
 fn an_output_that_changed_with_a_secret_is_explained() {
     let recorded = recorded("output-secret");
     let changed = BTreeSet::from(["password".to_owned()]);
-    let explained = explained_outputs(recorded.configuration(), &changed, &BTreeMap::new());
+    let explained = explained_outputs(recorded.configuration(), &changed, &|_| None);
     assert_eq!(explained, BTreeSet::from(["password".to_owned()]));
     let facts = PlanFacts {
         explained_outputs: explained,
@@ -274,6 +274,15 @@ fn objects_are_counted_whether_they_are_there_or_gone_and_whether_anything_shows
         let objects = recorded(case).facts().objects;
         assert_eq!(objects["box"], 3, "{case}");
     }
+}
+
+#[test]
+fn findings_stand_in_one_order_whatever_the_providers_answered_first() {
+    let mut recorded = recorded("all-gone");
+    let before = recorded.facts();
+    recorded.outcome.drift.reverse();
+    recorded.outcome.planned.reverse();
+    assert_eq!(recorded.facts(), before);
 }
 
 #[test]

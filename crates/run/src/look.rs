@@ -8,9 +8,11 @@ use preflight::{
     Looked, PlanFacts, Recorded, StateFacts, StateObservation, StepObservation, explained_outputs,
 };
 use record::{Applied, StandingEntry};
+use state_backend::BackendError;
 use tofu::{PlanDocument, PlanMode, PlanOptions, Planned, Session};
 
 use crate::bench::Bench;
+use crate::error::stopped;
 use crate::exec_step::{self, ExecCall, ExecError};
 use crate::library::Source;
 use crate::resolve;
@@ -109,10 +111,7 @@ impl Bench<'_> {
         standing: &Standing,
     ) -> Sight {
         let step = &entry.step;
-        let state = match self.compare_state(entry) {
-            Ok(state) => state,
-            Err(failure) => return Sight::undecided(step, &failure, Some(def)),
-        };
+        let state = self.compare_state(entry);
         if let Some(state) = &state
             && !is_as_recorded(state)
         {
@@ -140,11 +139,10 @@ impl Bench<'_> {
         };
         let mut facts = PlanFacts::of_outcome(&plan.outcome, document.as_ref());
         if let Some(document) = &document {
-            facts.explained_outputs = explained_outputs(
-                &document.configuration,
-                &applied_session.changed,
-                &std::collections::BTreeMap::new(),
-            );
+            facts.explained_outputs =
+                explained_outputs(&document.configuration, &applied_session.changed, &|path| {
+                    tofu.module.locals_at(path)
+                });
         }
         let mut sight = Sight::of(
             step,
@@ -162,29 +160,36 @@ impl Bench<'_> {
     }
 
     /// Compares a step's state with the recorded one; nothing is compared where none was ever recorded.
-    fn compare_state(&self, entry: &StandingEntry) -> Result<Option<StateObservation>, Failure> {
-        let found = match self.mark(&entry.step) {
-            Ok(Some(mark)) => StateFacts::Present {
-                lineage: mark.lineage,
-                serial: mark.serial,
-                digest: mark.digest,
+    fn compare_state(&self, entry: &StandingEntry) -> Option<StateObservation> {
+        let message = |error: &BackendError| {
+            let failure = stopped(error);
+            std::iter::once(failure.what)
+                .chain(failure.causes)
+                .collect::<Vec<_>>()
+                .join(": ")
+        };
+        let found = match self.server.backend().read_state(&entry.step.key()) {
+            Ok(Some(state)) => StateFacts::Present {
+                lineage: state.header.lineage,
+                serial: state.header.serial,
+                digest: state.header.digest,
             },
             Ok(None) => StateFacts::Absent,
-            Err(failure) => StateFacts::Unreadable {
-                message: std::iter::once(failure.what)
-                    .chain(failure.causes)
-                    .collect::<Vec<_>>()
-                    .join(": "),
+            Err(error @ BackendError::Damaged { .. }) => StateFacts::Damaged {
+                message: message(&error),
+            },
+            Err(error) => StateFacts::Unreadable {
+                message: message(&error),
             },
         };
-        Ok(entry.state.as_ref().map(|mark| StateObservation {
+        entry.state.as_ref().map(|mark| StateObservation {
             recorded: Recorded {
                 lineage: mark.lineage.clone(),
                 serial: mark.serial,
                 digest: mark.digest.clone(),
             },
             found,
-        }))
+        })
     }
 
     fn look_exec(
@@ -319,6 +324,6 @@ fn is_as_recorded(state: &StateObservation) -> bool {
                 && *serial == state.recorded.serial
                 && *digest == state.recorded.digest
         }
-        StateFacts::Absent | StateFacts::Unreadable { .. } => false,
+        StateFacts::Absent | StateFacts::Damaged { .. } | StateFacts::Unreadable { .. } => false,
     }
 }

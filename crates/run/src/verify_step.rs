@@ -28,12 +28,18 @@ impl TargetWorld<'_, '_> {
             && settle(&kept.facts, &document.configuration) == Settle::ApplyOnce
         {
             // A later resource filled in an attribute of an earlier one: the refreshed values are stored, once.
-            if let Err(error) = kept.session.apply(ApplyWhat::Saved(&kept.plan)) {
-                return StepResult::failed(tofu_failure(&error, ExitCode::Failed), None);
-            }
+            let settled = match kept.session.apply(ApplyWhat::Saved(&kept.plan)) {
+                Ok(applied) => applied.outcome,
+                Err(error) => {
+                    return StepResult::failed(tofu_failure(&error, ExitCode::Failed), None);
+                }
+            };
+            // Outputs may be made from what was filled in: later steps refer to what they are now.
+            let outputs = self.detail_of(step, &settled, true).outputs;
             let detail = match self.bench.mark(step) {
                 Ok(state) => Detail {
                     state,
+                    outputs,
                     ..Detail::default()
                 },
                 Err(failure) => return StepResult::failed(failure, None),

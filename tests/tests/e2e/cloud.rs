@@ -13,15 +13,13 @@ pub(crate) struct Cloud {
 
 impl Cloud {
     /// Makes a drill whose providers come from the mirror, and whose root modules (directory, body of main.tf)
-    /// have their objects in a cloud of its own. `phases` may begin with `[tools]`-free sections only.
+    /// have their objects in a cloud of its own.
     pub(crate) fn drill(phases: &str, modules: &[(&str, &str)]) -> (Drill, Self) {
-        let drill = Drill::of(
-            &format!("[tools]\ntofu = {{ cli_config = \"tofu.tfrc\" }}\n{phases}"),
-            &[],
-        );
+        let drill = Drill::empty();
         let cloud = Self {
             dir: drill.world.root().join("cloud"),
         };
+        cloud.platform(&drill, phases);
         let mirror =
             std::fs::read_to_string(tool("REBUILD_TEST_MIRROR")).expect("the mirror's file");
         drill.write("tofu.tfrc", &mirror);
@@ -29,6 +27,14 @@ impl Cloud {
             drill.write(&format!("{directory}/main.tf"), &cloud.module(body));
         }
         (drill, cloud)
+    }
+
+    /// Writes `rebuild.toml` with these phases.
+    pub(crate) fn platform(&self, drill: &Drill, phases: &str) {
+        drill.write(
+            "rebuild.toml",
+            &format!("[platform]\nname = \"lab\"\n[tools]\ntofu = {{ cli_config = \"tofu.tfrc\" }}\n{phases}"),
+        );
     }
 
     /// The text of a root module that uses the test provider.
@@ -55,6 +61,12 @@ impl Cloud {
         let text =
             std::fs::read(self.file(&format!("{object}.json"))).expect("the object is there");
         serde_json::from_slice(&text).expect("an object is JSON")
+    }
+
+    /// Makes an object that no state knows.
+    pub(crate) fn make(&self, object: &str, members: Value) {
+        std::fs::create_dir_all(&self.dir).expect("make the cloud");
+        write(&self.file(&format!("{object}.json")), &members.to_string());
     }
 
     /// Changes one member of an object behind everybody's back.

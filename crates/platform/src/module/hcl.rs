@@ -9,7 +9,7 @@ use hcl_edit::visit::{Visit, visit_func_call, visit_traversal};
 
 use super::{
     Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, FILE_MAKERS,
-    ProviderRequirement, SyntaxError, is_in_tree,
+    ProviderRequirement, SyntaxError, is_in_tree, references,
 };
 
 /// Reads a `.tf` or `.tofu` file.
@@ -37,6 +37,10 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
                 }
             })),
             "terraform" => terraform(block, &mut declared),
+            "locals" => declared.locals.extend(block.body.attributes().map(|local| {
+                let name = local.key.as_str().to_owned();
+                (name, references::of_expression(&local.value))
+            })),
             "resource" => declared.made_files.extend(made_file(block, text)),
             _ => {}
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Declared, DeclaredBackend, DeclaredCall, DeclaredOutput, DeclaredVariable, FILE_MAKERS,
-    ProviderRequirement, SyntaxError, is_in_tree,
+    ProviderRequirement, SyntaxError, is_in_tree, references,
 };
 
 /// Reads a `.tf.json` or `.tofu.json` file.
@@ -46,6 +46,12 @@ pub(crate) fn read(text: &str) -> Result<Declared, SyntaxError> {
                 let span = place(text, &["resource", kind, &name, "filename"]);
                 declared.made_files.push((format!("{kind}.{name}"), span));
             }
+        }
+        for locals in root.get("locals").into_iter().flat_map(objects) {
+            let locals = locals.iter().filter(|(name, _)| *name != "//");
+            declared
+                .locals
+                .extend(locals.map(|(name, value)| (name.clone(), references::of_json(value))));
         }
         for terraform in root.get("terraform").into_iter().flat_map(objects) {
             read_terraform(terraform, text, &mut declared);

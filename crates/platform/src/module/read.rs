@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Declared, ModuleCall, Output, Place, RootModule, SyntaxError, Variable, hcl, json};
+use super::{
+    Below, Declared, ModuleCall, Output, Place, RootModule, SyntaxError, Variable, hcl, json,
+};
 use crate::fault::{Fault, TextFile};
 use crate::files::{Entry, Files, ReadError, join};
 use crate::reader::Report;
@@ -101,6 +103,16 @@ impl<'a> Modules<'a> {
             match self.directory(target) {
                 Ok(Some(inner)) => {
                     module.modules.insert(target.clone());
+                    let calls = inner.calls.values();
+                    let below = Below {
+                        locals: inner.module.locals,
+                        calls: calls
+                            .filter_map(|(call, _)| {
+                                Some((call.name.clone(), call.directory.clone()?))
+                            })
+                            .collect(),
+                    };
+                    module.below.insert(target.clone(), below);
                     for (name, requirement) in inner.module.providers {
                         module.providers.entry(name).or_insert(requirement);
                     }
@@ -262,6 +274,7 @@ fn merge(into: &mut Directory, declared: Declared, file: &TextFile, path: &str, 
         into.backend = (!backend.harmless).then(|| (backend, file.clone()));
     }
     into.module.providers.extend(declared.providers);
+    into.module.locals.extend(declared.locals);
     for (address, span) in declared.made_files {
         let message = format!("`{address}` makes a file in the tree of its module");
         report.push(

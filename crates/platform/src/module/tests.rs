@@ -207,3 +207,51 @@ proptest::proptest! {
         let _ = (hcl::read(&text), hcl::names(&text), json::read(&text), json::names(&text));
     }
 }
+
+#[test]
+fn what_local_values_refer_to_is_known_for_every_module_of_the_platform() {
+    let files = MemoryFiles::default()
+        .with(
+            "root/main.tf",
+            "locals {\n  login = { user = \"x\", key = join(\"-\", [var.key, local.other[0].name]) }\n  fixed = 1\n}\n\
+             locals {\n  text = <<-T\n    ${module.m[\"a\"].token} %{ if data.box.a.open }y%{ endif }\n  T\n  all = box.b[*].id\n}\n\
+             module \"m\" {\n  source = \"../m\"\n}\nmodule \"far\" {\n  source = \"a/b/c\"\n}\n",
+        )
+        .with("root/more_override.tf", "locals {\n  fixed = var.late\n}\n")
+        .with(
+            "m/main.tf.json",
+            r#"{"locals": [{"//": "${var.no}", "inner": {"a": ["x ${upper(var.secret)}"]}}], "module": {"n": {"source": "../n"}}}"#,
+        )
+        .with("n/main.tf", "locals {\n  deep = var.deep\n}\nmodule \"again\" {\n  source = \"../m\"\n}\n");
+    let (module, faults) = read(&files);
+    assert!(faults.is_empty(), "{faults:?}");
+    assert_eq!(
+        module.locals["login"],
+        ["var.key", "local.other", "local.other.name"]
+    );
+    assert_eq!(module.locals["fixed"], ["var.late"]);
+    assert_eq!(
+        module.locals["text"],
+        [
+            "module.m",
+            "module.m.token",
+            "data.box",
+            "data.box.a",
+            "data.box.a.open"
+        ]
+    );
+    assert_eq!(module.locals["all"], ["box.b"]);
+    let at = |path: &[&str]| {
+        let path: Vec<String> = path.iter().map(|name| (*name).to_owned()).collect();
+        module.locals_at(&path)
+    };
+    assert_eq!(at(&[]), Some(&module.locals));
+    assert_eq!(
+        at(&["m"]).unwrap(),
+        &BTreeMap::from([("inner".to_owned(), vec!["var.secret".to_owned()])])
+    );
+    assert_eq!(at(&["m", "n"]).unwrap()["deep"], ["var.deep"]);
+    assert_eq!(at(&["m", "n", "again"]), at(&["m"]));
+    assert_eq!(at(&["far"]), None);
+    assert_eq!(at(&["m", "nobody"]), None);
+}

@@ -192,6 +192,14 @@ fn a_state_that_is_not_the_recorded_one_is_unexplained() {
             json!("D"),
             json!("E"),
         ),
+        (
+            StateFacts::Damaged {
+                message: "not what was written".to_owned(),
+            },
+            Reason::DigestDiffers,
+            json!("D"),
+            json!("not what was written"),
+        ),
     ] {
         let seen = with_state(found);
         assert_eq!(judged(&seen), one(unexplained, reason, "state/1a/edge"));

@@ -215,15 +215,14 @@ impl Context {
     }
 
     fn teller(&self, asks: Asks) -> Arc<dyn Teller> {
-        let verbosity = match self.output {
-            Output::Ndjson => return Arc::new(Ndjson::default()),
-            Output::Json => Verbosity::Quiet,
-            Output::Human => self.verbosity,
-        };
+        // The document of `--output json` comes at the end; what happens meanwhile is told all the same.
+        if self.output == Output::Ndjson {
+            return Arc::new(Ndjson::default());
+        }
         let moves = self.terminals.stderr && !self.is_ci;
         Arc::new(Human::new(
             self.err,
-            verbosity,
+            self.verbosity,
             moves,
             asks == Asks::NothingForPreflight,
         ))
