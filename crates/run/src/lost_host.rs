@@ -11,6 +11,9 @@ use crate::error::stopped;
 use crate::open::Held;
 use crate::standing::Standing;
 
+/// A step, the object of it that may exist in no state, and its provider; no object where any may.
+type Suspected = (StepId, Option<ResourceAddress>, Option<String>);
+
 impl Held<'_> {
     /// Stops where a step was cut on another machine, unless a person says that this machine is lost
     /// (`--lost-host HOST`): then its state locks are released, and what it was to create and is in no state
@@ -73,7 +76,7 @@ impl Held<'_> {
         &self,
         cut: &StepRecord,
         standing: &Standing,
-    ) -> Result<Vec<(StepId, Option<ResourceAddress>, Option<String>)>, Failure> {
+    ) -> Result<Vec<Suspected>, Failure> {
         let Some(planned) = cut
             .planned
             .as_ref()
