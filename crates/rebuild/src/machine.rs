@@ -11,6 +11,8 @@ use run::api::Machine;
 
 /// How long a target's lock is good for without a renewal.
 const LEASE: Duration = Duration::from_secs(60);
+/// How long a tool may say nothing before the operator hears of it.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the process was started with.
 #[derive(Clone, Debug)]
@@ -126,7 +128,11 @@ impl Surroundings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             spawner,
             now,
-            lease: self.lease()?,
+            // Tests shorten both, so that they need not wait for minutes.
+            lease: self.milliseconds("__REBUILD_LEASE_MS")?.unwrap_or(LEASE),
+            patience: self
+                .milliseconds("__REBUILD_PATIENCE_MS")?
+                .unwrap_or(PATIENCE),
         })
     }
 
@@ -145,18 +151,16 @@ impl Surroundings {
         }
     }
 
-    /// Tests shorten the lease, so that they need not wait a minute for a lock to lapse.
-    fn lease(&self) -> Result<Duration, MachineError> {
-        const NAME: &str = "__REBUILD_LEASE_MS";
-        let Some(value) = self.var(NAME) else {
-            return Ok(LEASE);
+    fn milliseconds(&self, name: &'static str) -> Result<Option<Duration>, MachineError> {
+        let Some(value) = self.var(name) else {
+            return Ok(None);
         };
         let value = value.to_string_lossy();
         value
             .parse()
-            .map(Duration::from_millis)
+            .map(|n| Some(Duration::from_millis(n)))
             .map_err(|_| MachineError::Unreadable {
-                name: NAME,
+                name,
                 value: value.into_owned(),
             })
     }
@@ -188,6 +192,24 @@ mod tests {
         assert_eq!(default.state_home, PathBuf::from("/h/.local/state/rebuild"));
         let named = machine(&[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]).unwrap();
         assert_eq!(named.state_home, PathBuf::from("/s/rebuild"));
+    }
+
+    #[test]
+    fn tests_may_shorten_what_takes_minutes() {
+        let default = machine(&[("HOME", "/h")]).unwrap();
+        assert_eq!((default.lease, default.patience), (LEASE, PATIENCE));
+        let short = machine(&[
+            ("HOME", "/h"),
+            ("__REBUILD_LEASE_MS", "5"),
+            ("__REBUILD_PATIENCE_MS", "7"),
+        ])
+        .unwrap();
+        assert_eq!(short.lease, Duration::from_millis(5));
+        assert_eq!(short.patience, Duration::from_millis(7));
+        assert!(matches!(
+            machine(&[("HOME", "/h"), ("__REBUILD_PATIENCE_MS", "soon")]),
+            Err(MachineError::Unreadable { .. })
+        ));
     }
 
     #[test]

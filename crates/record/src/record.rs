@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    CallRecord, Decision, ErrorRecord, PhaseRecord, Schema, StandingEntry, StepRecord, Suspect,
-    Time,
+    CallRecord, Decision, ErrorRecord, PhaseRecord, PhaseStatus, Schema, StandingEntry, StepRecord,
+    Suspect, Time,
 };
 
 /// What is kept of a run: `run/<run id>.json`.
@@ -151,6 +151,22 @@ impl Record {
         };
         let some = self.phases.iter().any(|phase| phase.verified.is_some());
         self.finished.is_some() && some && self.phases.iter().all(from_it)
+    }
+
+    /// Notes that the last call was cut: it is proven dead and told no end. Says whether anything changed.
+    ///
+    /// Steps that had begun stay `started`: that is how the next call knows which were cut.
+    pub fn cut(&mut self) -> bool {
+        if self.status != RunStatus::Running {
+            return false;
+        }
+        self.status = RunStatus::Interrupted;
+        for phase in &mut self.phases {
+            if matches!(phase.status, PhaseStatus::Applying | PhaseStatus::Verifying) {
+                phase.status = PhaseStatus::Interrupted;
+            }
+        }
+        true
     }
 
     /// Gives the seconds of the budget that are left at `now`; negative where it is used up.

@@ -35,6 +35,8 @@ pub struct Machine {
     pub now: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// How long the target's lock is good for without a renewal.
     pub lease: Duration,
+    /// How long a tool may say nothing before the operator hears of it.
+    pub patience: Duration,
 }
 
 /// Where a command works.

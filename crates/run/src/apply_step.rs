@@ -230,6 +230,8 @@ impl TargetWorld<'_, '_> {
         if suspects.is_empty() {
             return Vec::new();
         }
+        // It was interrupted, and what it left has to be known all the same.
+        session.leave_undisturbed();
         if let Ok(facts) = self.bench.facts(step, session) {
             suspects.retain(|address| !facts.addresses.contains(address));
         }

@@ -23,9 +23,6 @@ use crate::secret_book::SecretBook;
 use crate::stop::{StopLevel, StopRequests};
 use crate::ui::Ui;
 
-/// How long a tool may say nothing before the operator hears of it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
 /// The shared context of a call.
 pub(crate) struct Bench<'m> {
     /// The machine.
@@ -142,13 +139,40 @@ impl Control for StepControl {
         match self.stop.level() {
             StopLevel::Kill => Wanted::Kill,
             StopLevel::Interrupt => Wanted::Interrupt,
-            _ if self
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline) =>
-            {
-                Wanted::Interrupt
-            }
+            _ if self.is_over() => Wanted::Interrupt,
             _ => Wanted::Run,
         }
+    }
+
+    fn is_timeout(&self) -> bool {
+        self.is_over() && self.stop.level() < StopLevel::Interrupt
+    }
+}
+
+impl StepControl {
+    fn is_over(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spent_timeout_interrupts_and_is_no_persons_wish() {
+        let stop = Arc::new(StopRequests::new(None));
+        let control = StepControl {
+            stop: Arc::clone(&stop),
+            deadline: Some(Instant::now()),
+        };
+        assert!(control.wanted() == Wanted::Interrupt && control.is_timeout());
+        stop.ask();
+        assert!(control.is_timeout(), "the first signal interrupts nothing");
+        stop.ask();
+        assert!(control.wanted() == Wanted::Interrupt && !control.is_timeout());
+        stop.ask();
+        assert_eq!(control.wanted(), Wanted::Kill);
     }
 }

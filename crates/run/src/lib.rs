@@ -11,6 +11,7 @@ mod error;
 mod exec_step;
 mod guard;
 mod known;
+mod leftovers;
 mod library;
 mod look;
 mod look_commands;

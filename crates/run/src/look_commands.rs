@@ -5,10 +5,11 @@ use std::sync::Arc;
 use phase_engine::{ExitCode, Failure, RunId, RunStatus};
 use platform::TargetDefinitions;
 use preflight::Report;
-use process::Identity;
+use process::{Identity, Liveness};
 use record::{CallCommand, Listed, LockShown, Record, RecordStore, StatusDocument};
-use store::Store;
-use store::lock::{self, Holder, LockNotice};
+use state_backend::StateBackend;
+use store::lock::{self, Holder, LockNotice, TargetLock};
+use store::{Store, Writer};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped};
@@ -138,6 +139,31 @@ fn store_of(
     Ok((store, target.name))
 }
 
+fn inspect(store: &dyn Store) -> Result<Option<lock::LockBody>, Failure> {
+    lock::inspect(store).map_err(|error| stopped(&error))
+}
+
+/// Whether it is proven that no call is at work.
+fn nobody_runs(lock: Option<&lock::LockBody>) -> bool {
+    lock.is_none_or(|body| body.holder.identity.liveness() == Liveness::Dead)
+}
+
+/// Reads records without the lock, and who holds it. Where nobody is at work before and after the reading, a run
+/// whose record says that it is running was cut, and `cut` is told so.
+fn read_unlocked<T>(
+    store: &dyn Store,
+    read: impl FnOnce() -> Result<T, Failure>,
+    cut: impl FnOnce(&mut T),
+) -> Result<(T, Option<lock::LockBody>), Failure> {
+    let before = inspect(store)?;
+    let mut found = read()?;
+    let after = inspect(store)?;
+    if nobody_runs(before.as_ref()) && nobody_runs(after.as_ref()) {
+        cut(&mut found);
+    }
+    Ok((found, after))
+}
+
 /// Says where a target is.
 ///
 /// # Errors
@@ -145,12 +171,14 @@ fn store_of(
 pub fn status(machine: &Machine, site: &Site) -> Result<StatusDocument, CallError> {
     let (store, target) = store_of(machine, site)?;
     let records = RecordStore::new(Arc::clone(&store));
-    let record = records
-        .current()
-        .map_err(|error| stopped(&error))?
-        .map(|loaded| loaded.value);
+    let read = || records.current().map_err(|error| stopped(&error));
+    let (current, held) = read_unlocked(store.as_ref(), read, |current| {
+        if let Some(current) = current {
+            current.value.cut();
+        }
+    })?;
+    let record = current.map(|loaded| loaded.value);
     let last_known_good = records.last_known_good().map_err(|error| stopped(&error))?;
-    let held = lock::inspect(store.as_ref()).map_err(|error| stopped(&error))?;
     let lock = held.map(|body| body.holder).map(|holder| LockShown {
         user: holder.user,
         host: holder.host,
@@ -167,9 +195,17 @@ pub fn status(machine: &Machine, site: &Site) -> Result<StatusDocument, CallErro
 /// The definitions or the store can't be read.
 pub fn runs_list(machine: &Machine, site: &Site) -> Result<Vec<Listed>, CallError> {
     let (store, _) = store_of(machine, site)?;
-    Ok(RecordStore::new(store)
-        .list()
-        .map_err(|error| stopped(&error))?)
+    let records = RecordStore::new(Arc::clone(&store));
+    let read = || records.list().map_err(|error| stopped(&error));
+    let (listed, _) = read_unlocked(store.as_ref(), read, |listed| {
+        for record in listed
+            .iter_mut()
+            .filter_map(|listed| listed.record.as_mut().ok())
+        {
+            record.cut();
+        }
+    })?;
+    Ok(listed)
 }
 
 /// Shows one run of a target.
@@ -179,9 +215,13 @@ pub fn runs_list(machine: &Machine, site: &Site) -> Result<Vec<Listed>, CallErro
 pub fn runs_show(machine: &Machine, site: &Site, run: &str) -> Result<Record, CallError> {
     let (store, target) = store_of(machine, site)?;
     let run = RunId::new(run).map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
-    let found = RecordStore::new(store)
-        .record(&run)
-        .map_err(|error| stopped(&error))?;
+    let records = RecordStore::new(Arc::clone(&store));
+    let read = || records.record(&run).map_err(|error| stopped(&error));
+    let (found, _) = read_unlocked(store.as_ref(), read, |found| {
+        if let Some(found) = found {
+            found.value.cut();
+        }
+    })?;
     Ok(found
         .ok_or_else(|| {
             Failure::new(
@@ -223,8 +263,25 @@ pub fn unlock(machine: &Machine, site: &Site, ui: &Arc<dyn Ui>) -> Result<Unlock
             what: crate::open::waiting_for(&notice),
         })
     };
-    let removed = lock::unlock(store, me, machine.lease, &mut notify)
+    let writer = Writer {
+        identity: me.identity.clone(),
+        user: me.user.clone(),
+        host: me.host.clone(),
+        run: None,
+    };
+    let states = Arc::clone(&store);
+    let mut of_states = Ok(Vec::new());
+    let mut give_up_states = |lock: &TargetLock, former: Option<&Holder>| {
+        let handle = lock.handle();
+        let guard = Arc::new(move || handle.hold());
+        let backend = StateBackend::new(Arc::clone(&states), lock.fence(), writer.clone(), guard);
+        of_states = backend.release_locks_of_dead(&|writer| {
+            former.is_some_and(|former| former.identity == writer.identity)
+        });
+    };
+    let removed = lock::unlock_and(store, me, machine.lease, &mut notify, &mut give_up_states)
         .map_err(|error| locked(&error, &target))?;
+    of_states.map_err(|error| stopped(&error))?;
     ui.tell(&Notice::Warning {
         message: "the store is fenced from that holder; what it or its children still do elsewhere, in a cloud, is not".to_owned(),
         hint: None,

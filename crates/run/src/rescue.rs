@@ -1,145 +1,84 @@
-//! Before anything else of a call: what a killed one left. Its children are waited for, their states rescued, the
-//! locks of the dead released.
+//! States that a killed or failed apply could not write are brought to the store; the locks of the dead released.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
+use phase_engine::{ExitCode, Failure, StepId};
 use platform::StepKind;
-use process::{Liveness, Waited, wait_until_dead};
+use process::{Identity, Liveness};
 use record::StateMark;
-use secrets::MemoryDir;
-use state_backend::GrantOptions;
-use tofu::{ERRORED_STATE, Session, Slot, StateFacts, StepDir, with_lineage};
+use serde_json::Value;
+use state_backend::{GrantOptions, Server, ServerOptions, StateBackend};
+use store::lock::Hold;
+use store::{MemoryStore, Writer};
+use tofu::{ERRORED_STATE, Session, Slot, StateFacts, with_lineage};
 
 use crate::bench::Bench;
 use crate::error::stopped;
+use crate::leftovers::Found;
 use crate::standing::Standing;
-use crate::stop::StopLevel;
 use crate::tofu_work::{Wanted, tofu_failure};
 use crate::ui::Notice;
 
-/// What was found of one step.
-#[derive(Debug)]
-pub(crate) struct Rescued {
-    /// The step.
-    pub(crate) step: StepId,
-    /// Its state as it is now, where that was brought to the store.
-    pub(crate) state: Option<StateMark>,
-    /// What may have been made and is in no state.
-    pub(crate) suspects: BTreeSet<String>,
-}
-
 impl Bench<'_> {
-    /// Waits for every child of a killed call that still lives. Never two at once.
-    pub(crate) fn await_children(&self) -> Result<(), Failure> {
-        for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
-            let Some(child) = dir.running_child().map_err(|error| stopped(&error))? else {
-                continue;
-            };
-            if child.liveness != Liveness::Alive {
-                continue;
-            }
-            let pid = child.identity.pid;
-            self.ui.tell(&Notice::Waiting {
-                what: format!(
-                    "the end of process {pid}, which an earlier call started on step `{}` and which still runs",
-                    dir.key().as_str().replacen('/', ".", 1)
-                ),
-            });
-            let mut keep = || self.stop.level() < StopLevel::Gentle;
-            if wait_until_dead(&child.identity, &mut keep) != Waited::Dead {
-                return Err(Failure::new(
-                    ExitCode::Interrupted,
-                    format!("process {pid} of an earlier call still runs; nothing was changed"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Brings what dead children left to the store. Only after [`Bench::await_children`].
-    pub(crate) fn rescue(&self, standing: &Standing) -> Result<Vec<Rescued>, Failure> {
-        let mut found = Vec::new();
-        for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
-            let Ok(step) = dir.key().as_str().replacen('/', ".", 1).parse::<StepId>() else {
-                continue;
-            };
-            if let Some(rescued) = self.rescue_step(&dir, &step, standing)? {
-                found.push(rescued);
-            }
-        }
-        self.sweep();
-        Ok(found)
-    }
-
-    fn rescue_step(
+    /// Brings the states that a dead child of a step left to the store; says what the store has of it then.
+    pub(crate) fn rescue(
         &self,
-        dir: &StepDir,
-        step: &StepId,
+        found: &Found,
         standing: &Standing,
-    ) -> Result<Option<Rescued>, Failure> {
-        let leftover = dir
-            .leftover(&self.masker)
-            .map_err(|error| stopped(&error))?;
-        let errored = dir.errored_states().map_err(|error| stopped(&error))?;
-        self.release_dead_lock(step)?;
-        if leftover.is_none() && errored.is_empty() {
-            return Ok(None);
-        }
-        let mut rescued = Rescued {
-            step: step.clone(),
-            state: None,
-            suspects: BTreeSet::new(),
-        };
-        for path in &errored {
+    ) -> Result<Option<StateMark>, Failure> {
+        let Found {
+            dir, step, errored, ..
+        } = found;
+        for path in errored {
             let bytes = std::fs::read(path).map_err(|error| stopped(&error))?;
-            self.bring(dir, step, standing, &bytes, path)?;
+            self.bring(step, standing, &bytes, path)?;
             std::fs::remove_file(path).map_err(|error| stopped(&error))?;
             self.ui.tell(&Notice::Warning {
                 message: format!("the state that an apply of step `{step}` could not write was brought to the store"),
                 hint: None,
             });
         }
-        let outcome = leftover.and_then(|leftover| leftover.outcome);
         if errored.is_empty()
-            && let Some(emergency) = outcome
-                .as_ref()
+            && let Some(emergency) = found
+                .outcome()
                 .and_then(|outcome| outcome.emergency_state.as_ref())
         {
-            self.bring(
-                dir,
-                step,
-                standing,
-                &emergency.0,
-                &dir.path().join(ERRORED_STATE),
-            )?;
+            let from = dir.path().join(ERRORED_STATE);
+            self.bring(step, standing, &emergency.0, &from)?;
         }
-        rescued.state = self.mark(step)?;
-        if let Some(outcome) = &outcome {
-            let mut suspects = outcome.suspects();
-            if !suspects.is_empty() && rescued.state.is_some() {
-                let session = self.rescue_session(step, standing, false)?;
-                let facts = self.facts(step, &session)?;
-                suspects.retain(|address| !facts.addresses.contains(address));
-            }
-            rescued.suspects = suspects
-                .into_iter()
-                .map(|address| self.masked(&address))
-                .filter(|address| ResourceAddress::new(address.clone()).is_ok())
-                .collect();
+        self.mark(step)
+    }
+
+    /// The addresses in a step's state as a record has them, whatever it takes to read them.
+    pub(crate) fn addresses_now(
+        &self,
+        step: &StepId,
+        standing: &Standing,
+    ) -> Result<BTreeSet<String>, Failure> {
+        if self.mark(step)?.is_none() {
+            return Ok(BTreeSet::new());
         }
-        dir.clear_marker().map_err(|error| stopped(&error))?;
-        Ok(Some(rescued))
+        let session = self.rescue_session(step, standing, false)?;
+        let addresses = self.facts(step, &session)?.addresses;
+        Ok(addresses
+            .iter()
+            .map(|address| self.masked(address))
+            .collect())
     }
 
     /// A state lock whose holder is proven dead is released; any other is not.
-    fn release_dead_lock(&self, step: &StepId) -> Result<(), Failure> {
+    ///
+    /// We hold the target's lock: a holder of an earlier boot of this machine was watched for a lease before that.
+    pub(crate) fn release_locks_of_dead(&self) -> Result<(), Failure> {
         self.server
             .backend()
-            .release_lock_of_dead(&step.key(), &|writer| {
-                writer.identity.liveness() == Liveness::Dead
+            .release_locks_of_dead(&|writer| {
+                matches!(
+                    writer.identity.liveness(),
+                    Liveness::Dead | Liveness::OtherBoot
+                )
             })
             .map_err(|error| stopped(&error))?;
         Ok(())
@@ -148,7 +87,6 @@ impl Bench<'_> {
     /// Brings one state to the store, byte for byte; one without a lineage is given one.
     fn bring(
         &self,
-        dir: &StepDir,
         step: &StepId,
         standing: &Standing,
         bytes: &[u8],
@@ -169,10 +107,14 @@ impl Bench<'_> {
             failure
         };
         let facts = StateFacts::read(bytes).map_err(|error| cannot(stopped(&error)))?;
-        self.server
-            .backend()
-            .write_rescued(&dir.key().to_string(), bytes)
-            .map_err(|error| cannot(stopped(&error)))?;
+        let written = self.server.backend().write_rescued(&step.key(), bytes);
+        if let Err(error) = written {
+            return match self.is_stored(step, standing, bytes) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(cannot(stopped(&error))),
+                Err(unread) => Err(cannot(stopped(&error).because(unread.what))),
+            };
+        }
         if facts.lineage.is_empty() {
             let lineage = new_lineage();
             let session = self.rescue_session(step, standing, true).map_err(cannot)?;
@@ -189,9 +131,72 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Whether the store has a state already, encrypted anew or under the lineage that it was given: its write had
+    /// come through and the answer was lost, or a call was killed in the middle of its rescue.
+    fn is_stored(&self, step: &StepId, standing: &Standing, bytes: &[u8]) -> Result<bool, Failure> {
+        let key = step.key();
+        let found = self.server.backend().read_state(&key);
+        let Some(found) = found.map_err(|error| stopped(&error))? else {
+            return Ok(false);
+        };
+        let stored = self.plain(&self.server, step, standing, &found.bytes)?;
+        // Only OpenTofu reads an encrypted one, and only from a backend: it gets one that is in memory and ends here.
+        let writer = Writer {
+            identity: Identity::of_self().map_err(|error| stopped(&error))?,
+            user: self.machine.user.clone(),
+            host: self.machine.host.clone(),
+            run: None,
+        };
+        let scratch = StateBackend::new(
+            Arc::new(MemoryStore::new()),
+            1,
+            writer,
+            Arc::new(|| Hold::Held),
+        );
+        scratch
+            .write_rescued(&key, bytes)
+            .map_err(|error| stopped(&error))?;
+        let scratch = Server::start(Arc::new(scratch), ServerOptions::default())
+            .map_err(|error| stopped(&error))?;
+        let rescued = self.plain(&scratch, step, standing, bytes);
+        scratch.stop();
+        says_the_same(&stored, &rescued?).map_err(|error| stopped(&error))
+    }
+
+    /// A step's state in clear.
+    fn plain(
+        &self,
+        server: &Server,
+        step: &StepId,
+        standing: &Standing,
+        bytes: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        if !StateFacts::read(bytes)
+            .map_err(|error| stopped(&error))?
+            .is_encrypted
+        {
+            return Ok(bytes.to_vec());
+        }
+        let session = self.rescue_session_on(server, step, standing, false)?;
+        let plain = session
+            .state_pull()
+            .map_err(|error| tofu_failure(&error, ExitCode::Stopped))?;
+        Ok(plain.unwrap_or_default())
+    }
+
     /// A session that can read, and where asked write, the state of a step as it was last attempted.
     pub(crate) fn rescue_session(
         &self,
+        step: &StepId,
+        standing: &Standing,
+        writes: bool,
+    ) -> Result<Session, Failure> {
+        self.rescue_session_on(&self.server, step, standing, writes)
+    }
+
+    fn rescue_session_on(
+        &self,
+        server: &Server,
         step: &StepId,
         standing: &Standing,
         writes: bool,
@@ -211,7 +216,7 @@ impl Bench<'_> {
             ));
         };
         let source = Arc::clone(&source);
-        self.session(Wanted {
+        let wanted = Wanted {
             step,
             source: &source,
             def,
@@ -224,29 +229,18 @@ impl Bench<'_> {
                 read_only: !writes,
                 ..GrantOptions::default()
             }),
-        })
-    }
-
-    /// Removes memory-backed directories of callers that are dead, but for those that a living child still uses.
-    fn sweep(&self) {
-        let in_use = used_by_children();
-        let keep = |path: &Path, owner: &process::Identity| {
-            owner.liveness() != Liveness::Dead || in_use.iter().any(|used| used.starts_with(path))
         };
-        // What can't be removed now is tried by the next call.
-        let _ = MemoryDir::sweep(&keep);
+        self.session_on(server, wanted)
     }
 }
 
-/// Where the standard output of every living process goes: a child that outlived its caller writes there.
-fn used_by_children() -> Vec<std::path::PathBuf> {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return Vec::new();
+/// Whether two plain states name the same objects with the same values, and the same outputs.
+fn says_the_same(one: &[u8], other: &[u8]) -> Result<bool, serde_json::Error> {
+    let read = |bytes: &[u8]| -> Result<[Value; 3], serde_json::Error> {
+        let mut state: Value = serde_json::from_slice(bytes)?;
+        Ok(["resources", "outputs", "check_results"].map(|part| state[part].take()))
     };
-    processes
-        .filter_map(Result::ok)
-        .filter_map(|process| std::fs::read_link(process.path().join("fd/1")).ok())
-        .collect()
+    Ok(read(one)? == read(other)?)
 }
 
 /// A new lineage, in the form that OpenTofu gives: a random UUID (version 4, RFC 9562).
@@ -263,4 +257,28 @@ fn new_lineage() -> String {
         &hex[16..20],
         &hex[20..]
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_compared_by_what_they_say() {
+        let one = br#"{"serial":1,"lineage":"","resources":[{"name":"a"}],"outputs":{},"check_results":null}"#;
+        let same = br#"{"lineage":"x","outputs":{},"serial":2,"resources":[{"name":"a"}],"check_results":null}"#;
+        let other = br#"{"lineage":"","outputs":{},"serial":1,"resources":[{"name":"b"}],"check_results":null}"#;
+        assert!(says_the_same(one, same).unwrap());
+        assert!(!says_the_same(one, other).unwrap());
+        assert!(says_the_same(one, b"").is_err());
+    }
+
+    #[test]
+    fn a_new_lineage_is_a_random_uuid() {
+        let lineage = new_lineage();
+        let parts: Vec<usize> = lineage.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+        assert!(lineage[14..].starts_with('4'), "{lineage}");
+        assert_ne!(lineage, new_lineage());
+    }
 }

@@ -1,18 +1,19 @@
 //! A call from its lock to its end: the ledger, the world, and what a killed call left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use phase_engine::{ExitCode, Failure, PhaseId, ResourceAddress, RunId, Sequence};
+use phase_engine::{ExitCode, Failure, PhaseId, RunId, Sequence, StepId};
 use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, StandingEntry, Suspect, Time};
+use secrets::Masker;
 use serde_json::Value;
 
 use crate::error::{CallError, stopped, unusable};
 use crate::known;
+use crate::leftovers::Found;
 use crate::library::Source;
 use crate::open::{First, Held, tools};
-use crate::rescue::Rescued;
 use crate::standing::{CallLedger, Standing};
 use crate::ui::Notice;
 use crate::world::{Agreed, TargetWorld};
@@ -93,22 +94,78 @@ impl Held<'_> {
     }
 
     /// Waits for what a killed call started, brings what it left to the store, and records both.
+    ///
+    /// In this order: a kill at any instant of it loses nothing. What a child may have made is in the record before
+    /// its state is touched, its state is in the store before its output is forgotten.
     pub(crate) fn settle_leftovers(&self, ledger: &mut RecordLedger) -> Result<(), Failure> {
         let bench = &self.bench;
         bench.await_children()?;
-        let standing = Standing(ledger.view());
-        let rescued = bench.rescue(&standing)?;
-        if rescued.is_empty() || ledger.record().is_none() {
-            return Ok(());
-        }
+        bench.release_locks_of_dead()?;
+        let found = bench.leftovers()?;
         let now = Time::from((bench.machine.now)());
-        ledger
-            .change(|record| {
-                rescued
-                    .iter()
-                    .for_each(|rescued| take(record, rescued, now))
-            })
-            .map_err(|error| stopped(&error))
+        if let Some(record) = ledger.record() {
+            let mut settled = record.clone();
+            // We hold the target's lock, so nobody runs what the record says is running.
+            let mut is_changed = settled.cut();
+            for found in &found {
+                is_changed |= suspect(&mut settled, found, &bench.masker, now);
+            }
+            if is_changed {
+                ledger
+                    .change(|record| *record = settled)
+                    .map_err(|error| stopped(&error))?;
+            }
+        }
+        let standing = Standing(ledger.view());
+        let mut marks = Vec::new();
+        for found in &found {
+            if let Some(mark) = bench.rescue(found, &standing)? {
+                marks.push((&found.step, mark));
+            }
+        }
+        if let Some(record) = ledger.record() {
+            let mut settled = record.clone();
+            for (step, mark) in marks {
+                let entries = &mut settled.standing;
+                if let Some(entry) = entries.iter_mut().find(|entry| entry.step == *step) {
+                    entry.state = Some(mark);
+                }
+            }
+            self.clear_suspects(&mut settled, &standing);
+            if settled != *record {
+                ledger
+                    .change(|record| *record = settled)
+                    .map_err(|error| stopped(&error))?;
+            }
+        }
+        bench.forget_leftovers(&found)
+    }
+
+    /// A suspect that is in its step's state is none: it was rescued with it, or a person has imported it.
+    fn clear_suspects(&self, record: &mut Record, standing: &Standing) {
+        let steps: BTreeSet<StepId> = record
+            .suspects
+            .iter()
+            .filter(|suspect| suspect.address.is_some())
+            .map(|suspect| suspect.step.clone())
+            .collect();
+        for step in steps {
+            // A step that does not stand any more has no state that could tell.
+            if standing.get(&step).is_none() {
+                continue;
+            }
+            // What can't be read now can't clear anything either.
+            let Ok(addresses) = self.bench.addresses_now(&step, standing) else {
+                continue;
+            };
+            record.suspects.retain(|suspect| {
+                let known = suspect
+                    .address
+                    .as_ref()
+                    .is_some_and(|address| addresses.contains(address.as_str()));
+                suspect.step != step || !known
+            });
+        }
     }
 
     /// The world that a walk drives.
@@ -213,7 +270,22 @@ impl Held<'_> {
     pub(crate) fn release(self) {
         let Self { bench, lock, .. } = self;
         let ui = Arc::clone(&bench.ui);
+        let backend = Arc::clone(bench.server.backend());
         bench.server.stop();
+        // A `tofu` that was killed could not give its state's lock back; nobody is served any more.
+        let released = process::Identity::of_self()
+            .map_err(|error| error.to_string())
+            .and_then(|me| {
+                backend
+                    .release_locks_of_dead(&|writer| writer.identity == me)
+                    .map_err(|error| error.to_string())
+            });
+        if let Err(message) = released {
+            ui.tell(&Notice::Warning {
+                message,
+                hint: None,
+            });
+        }
         if let Err(error) = lock.release() {
             ui.tell(&Notice::Warning {
                 message: error.to_string(),
@@ -223,31 +295,24 @@ impl Held<'_> {
     }
 }
 
-/// Records what a rescue found.
-fn take(record: &mut Record, rescued: &Rescued, now: Time) {
-    if let Some(state) = &rescued.state
-        && let Some(entry) = record
-            .standing
-            .iter_mut()
-            .find(|entry| entry.step == rescued.step)
-    {
-        entry.state = Some(state.clone());
-    }
-    for address in &rescued.suspects {
-        let Ok(address) = ResourceAddress::new(address.clone()) else {
-            continue;
-        };
-        let known = record.suspects.iter().any(|suspect| {
-            suspect.step == rescued.step && suspect.address.as_ref() == Some(&address)
-        });
+/// Records what a dead child may have made; says whether anything of it is new.
+fn suspect(record: &mut Record, found: &Found, masker: &Masker, now: Time) -> bool {
+    let mut is_changed = false;
+    for (address, provider) in found.suspects(Some(record), masker) {
+        let known = record
+            .suspects
+            .iter()
+            .any(|suspect| suspect.step == found.step && suspect.address == address);
         if !known {
+            is_changed = true;
             record.suspects.push(Suspect {
-                step: rescued.step.clone(),
-                address: Some(address),
-                provider: None,
+                step: found.step.clone(),
+                address,
+                provider,
                 since: now,
                 run: record.run.clone(),
             });
         }
     }
+    is_changed
 }

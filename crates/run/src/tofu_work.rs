@@ -7,13 +7,13 @@ use phase_engine::{ExitCode, Failure, StepId};
 use platform::{Bundle, StepDef, TofuStep};
 use secrets::Secret;
 use serde_json::Value;
-use state_backend::GrantOptions;
+use state_backend::{GrantOptions, Server};
 use tofu::{
     Backend, InitInputs, LOCK_FILE_NAME, LockFile, LockPolicy, RunError, Session, SessionSettings,
     Slot, StepDir, StepKey,
 };
 
-use crate::bench::{Bench, PATIENCE};
+use crate::bench::Bench;
 use crate::library::{Extras, Source};
 
 /// What a session is made for.
@@ -52,6 +52,15 @@ impl Bench<'_> {
 
     /// Puts the bundle into the step's tree and opens a session there.
     pub(crate) fn session(&self, wanted: Wanted<'_>) -> Result<Session, Failure> {
+        self.session_on(&self.server, wanted)
+    }
+
+    /// The same with the states of another backend.
+    pub(crate) fn session_on(
+        &self,
+        server: &Server,
+        wanted: Wanted<'_>,
+    ) -> Result<Session, Failure> {
         let failed =
             |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
         let dir = self.step_dir(wanted.step)?;
@@ -69,7 +78,7 @@ impl Bench<'_> {
         let scope = self.scope(&self.target.values);
         let env = self.env_of(&format!("step `{}`", wanted.step), &wanted.def.env, &scope)?;
         let backend = wanted.state.map(|options| {
-            let access = self.server.grant(&wanted.step.key(), options);
+            let access = server.grant(&wanted.step.key(), options);
             Backend {
                 address: access.address,
                 lock_address: access.lock_address,
@@ -106,7 +115,7 @@ impl Bench<'_> {
             spawner: Arc::clone(&self.machine.spawner),
             control: self.control(wanted.def.timeout),
             observer: self.new_hearer(&wanted.step.key()),
-            patience: PATIENCE,
+            patience: self.machine.patience,
         };
         let session =
             Session::open(settings).map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
@@ -190,6 +199,10 @@ pub(crate) fn tofu_failure(error: &RunError, exit: ExitCode) -> Failure {
         exit,
         format!("`tofu {}` of step `{step}` failed", error.command),
     );
+    if error.is_timeout() {
+        failure =
+            failure.because("it did not end within the step's `timeout`, and was interrupted");
+    }
     for diagnostic in error.diagnostics() {
         let mut text = diagnostic.summary.clone();
         if let Some(address) = diagnostic

@@ -212,6 +212,23 @@ impl MemoryDir {
         remove(&self.path)
     }
 
+    /// Tells who made the directory that a file lies in; `None` where it lies in none of ours.
+    #[must_use]
+    pub fn owner_of(file: &Path) -> Option<Identity> {
+        let dir = file.parent()?;
+        let found = std::fs::symlink_metadata(dir).ok()?;
+        if !is_our_dir(dir, &found) {
+            return None;
+        }
+        Identity::read_marker(&dir.join(OWNER)).ok().flatten()
+    }
+
+    /// Whether a file in such a directory is the one that names its owner.
+    #[must_use]
+    pub fn names_owner(file: &Path) -> bool {
+        file.file_name().is_some_and(|name| name == OWNER)
+    }
+
     /// Removes what dead calls left behind, in every place, but for what `keep` wants kept.
     ///
     /// A directory goes only when its owner is proven dead. `keep` is asked with the directory and

@@ -35,6 +35,16 @@ fn files_lie_in_memory_for_this_user_alone_and_go_with_the_directory() {
 }
 
 #[test]
+fn a_file_tells_whose_it_is() {
+    let dir = MemoryDir::create("values").unwrap();
+    let file = dir.write("output", b"").unwrap();
+    let me = Identity::of_self().unwrap();
+    assert_eq!(MemoryDir::owner_of(&file), Some(me));
+    assert_eq!(MemoryDir::owner_of(Path::new("/dev/null")), None);
+    assert_eq!(MemoryDir::owner_of(Path::new("/")), None);
+}
+
+#[test]
 fn a_place_on_a_disk_is_refused() {
     // The build directory; where even that is in memory, `/proc` is at least no tmpfs.
     let on_disk = std::env::current_exe()

@@ -315,6 +315,27 @@ impl StateBackend {
         })
     }
 
+    /// Releases every state's lock of which `is_dead` proves as [`release_lock_of_dead`](Self::release_lock_of_dead)
+    /// wants it. Gives the steps.
+    ///
+    /// # Errors
+    /// Where the store or a lock can't be read or written.
+    pub fn release_locks_of_dead(
+        &self,
+        is_dead: &dyn Fn(&Writer) -> bool,
+    ) -> Result<Vec<String>, BackendError> {
+        let mut released = Vec::new();
+        for key in self.store.list(layout::STATE_LOCKS)? {
+            let Some(step_key) = layout::step_of_lock(&key) else {
+                continue;
+            };
+            if self.release_lock_of_dead(step_key, is_dead)?.is_some() {
+                released.push(step_key.to_owned());
+            }
+        }
+        Ok(released)
+    }
+
     fn write(
         &self,
         step_key: &str,

@@ -328,6 +328,9 @@ fn answer_seen(shared: &Shared, seen: &RequestSeen, asked: &Asked) -> Answer {
             instead(status)
         }
     };
+    if asked.verb == Verb::Post && answer.status.is_success() {
+        shared.forget_refused_writes(&seen.step_key);
+    }
     let is_no_state = asked.verb == Verb::Get && answer.status == StatusCode::NOT_FOUND;
     if !answer.status.is_success() && !is_no_state {
         shared.note(seen, &answer);
@@ -336,6 +339,17 @@ fn answer_seen(shared: &Shared, seen: &RequestSeen, asked: &Asked) -> Answer {
 }
 
 impl Shared {
+    /// A later state is written: what an earlier write lacked explains nothing any more.
+    ///
+    /// OpenTofu 1.12 writes the empty state of a first apply that is interrupted twice with one serial; encrypted,
+    /// the second is other bytes and refused, and the next, with the serial after it, is taken.
+    fn forget_refused_writes(&self, step_key: &str) {
+        self.refusals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|refusal| refusal.step_key != step_key || refusal.method != "POST");
+    }
+
     fn note(&self, seen: &RequestSeen, answer: &Answer) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         if refusals.len() == N_REFUSALS {

@@ -74,6 +74,12 @@ pub fn step_of_state(key: &Key) -> Option<&str> {
     checked(step_key).ok()
 }
 
+/// The step key of a state's lock; `None` for other keys.
+pub fn step_of_lock(key: &Key) -> Option<&str> {
+    let step_key = key.as_str().strip_prefix(STATE_LOCKS)?;
+    checked(step_key).ok()
+}
+
 /// A bundle, by the SHA-256 of what it holds.
 pub fn bundle(digest: &str) -> Result<Key, KeyError> {
     Key::new(format!("bundle/{digest}"))

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -107,6 +107,26 @@ impl Command {
         self
     }
 
+    /// Runs another program with other arguments in the same world.
+    #[must_use]
+    pub fn instead(mut self, program: &str, args: &[&str]) -> Self {
+        self.program = program.into();
+        self.args = args.iter().map(OsString::from).collect();
+        self
+    }
+
+    /// The program and its arguments as a shell takes them.
+    ///
+    /// # Panics
+    /// When one of them is not UTF-8.
+    #[must_use]
+    pub fn shell_line(&self) -> String {
+        let program = self.program.as_os_str();
+        let words = std::iter::once(program).chain(self.args.iter().map(OsString::as_os_str));
+        let quoted = words.map(|word| crate::fake::quote(word.to_str().expect("UTF-8")));
+        quoted.collect::<Vec<_>>().join(" ")
+    }
+
     /// Sets a variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
@@ -184,11 +204,14 @@ impl Command {
             .stdout
             .take()
             .map_or_else(|| drain(std::io::empty()), drain);
-        let stderr = drain(child.stderr.take().expect("a piped stderr"));
+        let (heard, hears) = mpsc::channel();
+        let stderr = drain_and_tell(child.stderr.take().expect("a piped stderr"), heard);
         Started {
             child,
             stdout,
             stderr,
+            heard: hears,
+            fresh: Vec::new(),
             program: self.program.clone(),
             end: Instant::now() + self.deadline,
         }
@@ -233,6 +256,8 @@ pub struct Started {
     child: Child,
     stdout: JoinHandle<Vec<u8>>,
     stderr: JoinHandle<Vec<u8>>,
+    heard: Receiver<Vec<u8>>,
+    fresh: Vec<u8>,
     program: PathBuf,
     end: Instant,
 }
@@ -242,6 +267,35 @@ impl Started {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until it has written `wanted` to standard error after what was waited for before.
+    ///
+    /// # Panics
+    /// When it ends, or the deadline comes, without having written it.
+    pub fn expect_stderr(&mut self, wanted: &str) -> &mut Self {
+        loop {
+            let at = self
+                .fresh
+                .windows(wanted.len())
+                .position(|window| window == wanted.as_bytes());
+            if let Some(at) = at {
+                self.fresh.drain(..at + wanted.len());
+                return self;
+            }
+            let left = self.end.saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(left) {
+                Ok(bytes) => self.fresh.extend(bytes),
+                Err(reason) => {
+                    kill_group(&mut self.child);
+                    panic!(
+                        "`{}` did not write {wanted:?} ({reason}); since then it wrote:\n{}",
+                        self.program.display(),
+                        String::from_utf8_lossy(&self.fresh)
+                    );
+                }
+            }
+        }
     }
 
     /// Sends one signal to it alone.
@@ -325,6 +379,28 @@ fn drain(mut source: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
+/// As [`drain`], each piece told on as it comes.
+fn drain_and_tell(
+    mut source: impl Read + Send + 'static,
+    heard: Sender<Vec<u8>>,
+) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match source.read(&mut buffer) {
+                Ok(n @ 1..) => {
+                    let piece = buffer.get(..n).unwrap_or_default();
+                    bytes.extend_from_slice(piece);
+                    let _ = heard.send(piece.to_vec());
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return bytes,
+            }
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,6 +468,27 @@ mod tests {
             .run();
         assert_ne!(outcome.ended, Ended::Code(0));
         assert_eq!(outcome.stdout, "");
+    }
+
+    #[test]
+    fn what_is_written_to_stderr_can_be_waited_for_in_order() {
+        let world = World::new();
+        let mut started = world
+            .command("/bin/sh")
+            .args(["-c", "echo one >&2; echo two >&2; exec sleep 60"])
+            .start();
+        started.expect_stderr("one").expect_stderr("two");
+        started.signal(rustix::process::Signal::KILL);
+        let outcome = started.wait();
+        assert_eq!(outcome.stderr, "one\ntwo\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "did not write \"three\"")]
+    fn what_is_not_written_fails_the_test() {
+        let world = World::new();
+        let mut started = world.command("/bin/echo").arg("x").start();
+        started.expect_stderr("three");
     }
 
     #[test]

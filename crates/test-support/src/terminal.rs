@@ -5,9 +5,12 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::pty::OpenptFlags;
 
 use crate::command::{Command, Outcome, kill_group, text, wait_until};
@@ -22,12 +25,16 @@ pub struct Terminal {
     passed: usize,
     program: PathBuf,
     end: Instant,
+    closed: Arc<AtomicBool>,
 }
 
 impl Terminal {
     pub(crate) fn start(command: &Command, stdout: Option<&Path>) -> Self {
         let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)
             .expect("a pseudo-terminal");
+        // Otherwise the program holds our side too, and closing it hangs nothing up.
+        rustix::io::fcntl_setfd(&master, rustix::io::FdFlags::CLOEXEC)
+            .expect("a descriptor of our own");
         rustix::pty::grantpt(&master).expect("a granted pseudo-terminal");
         rustix::pty::unlockpt(&master).expect("an unlocked pseudo-terminal");
         let name = rustix::pty::ptsname(&master, Vec::new()).expect("the terminal's name");
@@ -58,10 +65,12 @@ impl Terminal {
         drop((std, slave));
         let master = File::from(master);
         let keyboard = master.try_clone().expect("a copy of our side");
+        let closed = Arc::new(AtomicBool::new(false));
         Self {
             child,
             keyboard,
-            screen: follow(master),
+            screen: follow(master, Arc::clone(&closed)),
+            closed,
             seen: Vec::new(),
             passed: 0,
             program: command.program.clone(),
@@ -125,6 +134,29 @@ impl Terminal {
         self
     }
 
+    /// Closes the terminal, as a window that is closed or a connection that is lost does; the program lives on.
+    ///
+    /// # Panics
+    /// When the terminal is still in use after some seconds.
+    pub fn close(self) {
+        let Self {
+            keyboard,
+            screen,
+            closed,
+            ..
+        } = self;
+        closed.store(true, Ordering::Relaxed);
+        drop(keyboard);
+        // Our last copy is closed when the reader has ended.
+        loop {
+            match screen.recv_timeout(Duration::from_secs(10)) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => panic!("the terminal does not close"),
+            }
+        }
+    }
+
     /// Whether what is typed is shown and ended by Enter, as a shell wants to find its terminal.
     ///
     /// # Panics
@@ -164,13 +196,26 @@ impl Terminal {
     }
 }
 
-/// Reads the screen until nobody has the other side open any more.
-fn follow(mut master: File) -> Receiver<Vec<u8>> {
+/// Reads the screen until nobody has the other side open any more, or the terminal is closed.
+fn follow(mut master: File, closed: Arc<AtomicBool>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
+    let tick = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // Linux answers EIO where macOS answers 0 once the other side is closed.
-        while let Ok(n @ 1..) = master.read(&mut buffer) {
+        while !closed.load(Ordering::Relaxed) {
+            let mut wanted = [PollFd::new(&master, PollFlags::IN)];
+            match rustix::event::poll(&mut wanted, Some(&tick)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+            // Linux answers EIO where macOS answers 0 once the other side is closed.
+            let Ok(n @ 1..) = master.read(&mut buffer) else {
+                break;
+            };
             if sender
                 .send(buffer.get(..n).unwrap_or_default().to_vec())
                 .is_err()
@@ -178,6 +223,9 @@ fn follow(mut master: File) -> Receiver<Vec<u8>> {
                 break;
             }
         }
+        // Whoever waits for the end of the messages knows that our side is closed then.
+        drop(master);
+        drop(sender);
     });
     receiver
 }
@@ -232,6 +280,27 @@ mod tests {
             .in_terminal();
         terminal.expect("on").send("\x03");
         assert_eq!(terminal.wait().ended, Ended::Signal(2));
+    }
+
+    #[test]
+    fn a_closed_terminal_hangs_up_on_the_program() {
+        let world = World::new();
+        let ended = world.root().join("ended");
+        let script = format!(
+            "trap 'touch {}; exit' HUP; echo on; while :; do sleep 0.05; done",
+            ended.display()
+        );
+        let mut terminal = world.command("/bin/sh").args(["-c", &script]).in_terminal();
+        terminal.expect("on");
+        terminal.close();
+        let (_keep, never) = std::sync::mpsc::channel::<()>();
+        for _ in 0..1000 {
+            if ended.exists() {
+                return;
+            }
+            let _ = never.recv_timeout(std::time::Duration::from_millis(10));
+        }
+        panic!("no SIGHUP came");
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub enum Wanted {
 pub trait Control: Send + Sync {
     /// What is wanted now. Once more than [`Wanted::Run`] was said, less is not heard any more.
     fn wanted(&self) -> Wanted;
+
+    /// Whether the end that is wanted is the clock's, not a person's.
+    fn is_timeout(&self) -> bool {
+        false
+    }
 }
 
 /// Lets every command run to its end.

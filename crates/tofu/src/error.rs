@@ -40,6 +40,9 @@ pub enum Cause {
     /// It was interrupted because the caller wanted it.
     #[error("it was interrupted")]
     Interrupted,
+    /// It took longer than it may, and was interrupted.
+    #[error("it did not end within its timeout, and was interrupted")]
+    TimedOut,
     /// It was `init`, and of this kind.
     #[error("its initialization failed")]
     Init(InitFailure),
@@ -157,6 +160,12 @@ impl RunError {
         matches!(*self.cause, Cause::Interrupted)
     }
 
+    /// Whether the clock ended it.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(*self.cause, Cause::TimedOut)
+    }
+
     /// What kind of `init` failure it is, if it is one.
     #[must_use]
     pub fn init_failure(&self) -> Option<&InitFailure> {
@@ -175,6 +184,7 @@ impl fmt::Display for RunError {
         match &*self.cause {
             Cause::Ended(exit) => write!(f, " with {exit}")?,
             Cause::Interrupted => f.write_str(": it was interrupted")?,
+            Cause::TimedOut => f.write_str(": it did not end within its timeout")?,
             Cause::Init(InitFailure::LockFile { surplus, missing }) => {
                 f.write_str(": the dependency lock file does not fit")?;
                 for (what, names) in [("not needed", surplus), ("missing", missing)] {

@@ -1,18 +1,24 @@
 //! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
 
 mod broken_definitions;
+mod children;
 mod cloud;
 mod documents;
 mod down;
 mod down_proof;
 mod drill;
+mod gate;
+mod killed;
 mod planning;
 mod preflight_drift;
 mod preflight_states;
 mod published;
 mod reports;
+mod rescued;
 mod secrecy;
 mod stage;
+mod stopped;
+mod two_callers;
 mod whole_run;
 
 /// A file of tests that no `mod` names is never run.

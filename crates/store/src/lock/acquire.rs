@@ -111,6 +111,21 @@ pub fn unlock(
     lease: Duration,
     notify: &mut dyn FnMut(LockNotice),
 ) -> Result<Removed, LockError> {
+    unlock_and(store, holder, lease, notify, &mut |_, _| {})
+}
+
+/// As [`unlock`]; `while_held` is called with the lock, while it is held, and with its former holder: whatever else
+/// that one held can be given up too.
+///
+/// # Errors
+/// As [`unlock`].
+pub fn unlock_and(
+    store: Arc<dyn Store>,
+    holder: Holder,
+    lease: Duration,
+    notify: &mut dyn FnMut(LockNotice),
+    while_held: &mut dyn FnMut(&TargetLock, Option<&Holder>),
+) -> Result<Removed, LockError> {
     let not_locked = || LockError::NotLocked {
         store: store.describe(),
     };
@@ -137,7 +152,10 @@ pub fn unlock(
         holder: former.clone(),
     });
     match take_over(&store, body.as_ref(), &found.tag, &holder, lease)? {
-        Some(lock) => lock.release()?,
+        Some(lock) => {
+            while_held(&lock, former.as_ref());
+            lock.release()?;
+        }
         None => return Err(beating(&*store, former)),
     }
     Ok(Removed { holder: former })

@@ -19,7 +19,7 @@ mod error;
 mod fencing;
 mod lease;
 
-pub use acquire::{LockNotice, Removed, inspect, unlock};
+pub use acquire::{LockNotice, Removed, inspect, unlock, unlock_and};
 pub use body::{Holder, LockBody};
 pub use error::{HowTo, LockError};
 pub use lease::{Hold, LockHandle};

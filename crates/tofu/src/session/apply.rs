@@ -49,6 +49,8 @@ pub struct Leftover {
     /// What its output said, where that is still in memory: who to suspect, and a state that it may
     /// have printed.
     pub outcome: Option<Outcome>,
+    /// The memory-backed file of its output, as far as it was noted.
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -114,6 +116,7 @@ impl StepDir {
                     identity: Some(identity),
                     command: "apply".to_owned(),
                     outcome: None,
+                    output: None,
                 }));
             }
             Err(error) => return Err(error),
@@ -137,6 +140,18 @@ impl StepDir {
             identity,
             command: note.command,
             outcome,
+            output: Some(note.path),
         }))
+    }
+
+    /// Forgets what a killed call left, its child's output included: all of it is safe elsewhere.
+    ///
+    /// # Errors
+    /// When a file can't be removed.
+    pub fn forget_leftover(&self, leftover: &Leftover) -> io::Result<()> {
+        if let Some(output) = &leftover.output {
+            disk::remove_if_there(output)?;
+        }
+        self.clear_marker()
     }
 }

@@ -251,7 +251,7 @@ impl Session {
 
     /// Waits; `false` when the caller wants an end.
     fn pause(&self, pause: Duration) -> bool {
-        let control = &self.settings.control;
+        let control = self.control();
         wait::until(Instant::now() + pause, Duration::from_millis(100), || {
             (control.wanted() != Wanted::Run).then_some(())
         })

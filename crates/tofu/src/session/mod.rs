@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use secrets::{Masker, MemoryDir, Secret};
 use serde_json::Value;
 
 use crate::arguments::Command;
-use crate::control::{Control, Observer, Wanted};
+use crate::control::{Control, Observer, Uncontrolled, Wanted};
 use crate::drive::{Driven, drive};
 use crate::environment::{self, Backend};
 use crate::error::{Cause, RunError};
@@ -92,6 +92,8 @@ pub struct Session {
     n_files: AtomicU64,
     init_pauses: Vec<Duration>,
     modules: Vec<ModuleFile>,
+    /// The control is heard no more.
+    is_undisturbed: AtomicBool,
 }
 
 /// What a command came to.
@@ -141,7 +143,31 @@ impl Session {
             n_files: AtomicU64::new(0),
             init_pauses: init::PAUSES.to_vec(),
             modules: Vec::new(),
+            is_undisturbed: AtomicBool::new(false),
         })
+    }
+
+    /// From now on commands run to their end, whatever the control wants: after a command was interrupted, what it
+    /// left has to be read all the same.
+    pub fn leave_undisturbed(&self) {
+        self.is_undisturbed.store(true, Ordering::Relaxed);
+    }
+
+    /// Why a command ended that was asked to.
+    fn stopped(&self) -> Cause {
+        if self.control().is_timeout() {
+            Cause::TimedOut
+        } else {
+            Cause::Interrupted
+        }
+    }
+
+    fn control(&self) -> &dyn Control {
+        if self.is_undisturbed.load(Ordering::Relaxed) {
+            &Uncontrolled
+        } else {
+            self.settings.control.as_ref()
+        }
     }
 
     /// Sets the pauses between tries of an `init` that meets a network fault; as many tries follow.
@@ -217,7 +243,7 @@ impl Session {
             return Ok(ran);
         }
         let cause = match ran.outcome.exit {
-            _ if ran.interrupted => Cause::Interrupted,
+            _ if ran.interrupted => self.stopped(),
             Some(exit) => Cause::Ended(exit),
             None => Cause::Interrupted,
         };
@@ -239,8 +265,8 @@ impl Session {
         let settings = &self.settings;
         let name = command.name();
         // What was asked to end before it began is not begun.
-        if settings.control.wanted() != Wanted::Run {
-            return Err(self.error(name, Cause::Interrupted));
+        if self.control().wanted() != Wanted::Run {
+            return Err(self.error(name, self.stopped()));
         }
         let call = self.invocation(command, data_dir, offline, stdin);
         let how = if command.changes() {
@@ -284,7 +310,7 @@ impl Session {
             settings.spawner.as_ref(),
             &call,
             &how,
-            settings.control.as_ref(),
+            self.control(),
             settings.patience,
             &mut on_line,
             &mut |silence| {

@@ -363,6 +363,29 @@ fn what_is_to_end_before_it_began_is_not_begun() {
 }
 
 #[test]
+fn what_an_interrupt_left_is_read_all_the_same() {
+    struct Stop;
+    impl Control for Stop {
+        fn wanted(&self) -> Wanted {
+            Wanted::Kill
+        }
+    }
+    let world = World::new();
+    let plain = r#"{"version":4,"serial":1,"lineage":"x","resources":[]}"#;
+    let spawner = scripted(vec![
+        ("init", vec![Script::exits(0)]),
+        ("state pull", vec![Script::exits(0).stdout(plain)]),
+    ]);
+    let mut settings = world.settings(spawner.clone());
+    settings.control = Arc::new(Stop);
+    let session = Session::open(settings).unwrap();
+    assert!(session.state_pull().unwrap_err().is_interrupted());
+    session.leave_undisturbed();
+    assert!(session.state_pull().unwrap().is_some());
+    assert_eq!(spawner.signals(), []);
+}
+
+#[test]
 fn an_emergency_state_is_held_and_never_logged() {
     let world = World::new();
     let dump = r#"{"@message":"Emergency state dump","type":"log","state":{"serial":1,"outputs":{"x":"precious-value"}}}"#;

@@ -1,0 +1,258 @@
+//! Before anything else of a call: what a killed one left. Its children are waited for, and what they tell is kept.
+
+use std::path::{Path, PathBuf};
+
+use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
+use process::{Exit, Identity, Liveness, Waited, wait_until_dead};
+use record::Record;
+use secrets::{Masker, MemoryDir};
+use tofu::{Leftover, Outcome, StepDir};
+
+use crate::bench::Bench;
+use crate::error::stopped;
+use crate::masking;
+use crate::stop::StopLevel;
+use crate::ui::Notice;
+
+/// How the name of a file begins that a child's output goes to, as the crate `tofu` makes it.
+const OUTPUT: &str = "output-";
+
+/// What a killed call left of one step.
+pub(crate) struct Found {
+    /// The step's directory.
+    pub(crate) dir: StepDir,
+    /// The step.
+    pub(crate) step: StepId,
+    /// Its child, now dead, and what that one told.
+    pub(crate) leftover: Option<Leftover>,
+    /// States that could not be written.
+    pub(crate) errored: Vec<PathBuf>,
+}
+
+/// What may exist in no state: a resource, or the step itself where its plan is not known, and its provider.
+pub(crate) type Suspected = (Option<ResourceAddress>, Option<String>);
+
+impl Found {
+    /// What the child told, where its output is still there.
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.leftover.as_ref()?.outcome.as_ref()
+    }
+
+    /// What the child may have made, before anybody has looked into its state.
+    pub(crate) fn suspects(&self, record: Option<&Record>, masker: &Masker) -> Vec<Suspected> {
+        let Some(leftover) = &self.leftover else {
+            return Vec::new();
+        };
+        if let Some(outcome) = &leftover.outcome {
+            let mut outcome = outcome.clone();
+            if !self.errored.is_empty() {
+                // It came to its end by itself, and wrote down all that it had made.
+                outcome.end(Exit::Code(1));
+            }
+            let provider = |address: &str| {
+                let planned = outcome
+                    .planned
+                    .iter()
+                    .find(|change| change.address() == address);
+                planned.map(|change| change.resource.implied_provider.clone())
+            };
+            return outcome
+                .suspects()
+                .into_iter()
+                .filter_map(|address| {
+                    let provider = provider(&address);
+                    let address = ResourceAddress::new(address).ok()?;
+                    Some((Some(masking::address(masker, address)), provider))
+                })
+                .collect();
+        }
+        // What it told is lost with the memory that held it: the machine went down.
+        let is_tofu_apply = leftover.identity.is_some()
+            && leftover.command == "apply"
+            && self.errored.is_empty()
+            && record
+                .and_then(|record| record.standing_of(&self.step))
+                .is_some_and(|entry| entry.kind == "tofu");
+        let planned = record
+            .and_then(|record| record.step(&self.step))
+            .and_then(|step| step.planned.as_ref())
+            .filter(|_| is_tofu_apply);
+        let Some(planned) = planned else {
+            return Vec::new();
+        };
+        let mut suspects: Vec<Suspected> = planned
+            .changes
+            .iter()
+            .map(|change| (Some(change.address.clone()), change.provider.clone()))
+            .collect();
+        if !planned.complete {
+            suspects.push((None, None));
+        }
+        suspects
+    }
+}
+
+impl Bench<'_> {
+    /// Waits for every child of a killed call that still lives. Never two at once.
+    pub(crate) fn await_children(&self) -> Result<(), Failure> {
+        for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
+            let Some(child) = dir.running_child().map_err(|error| stopped(&error))? else {
+                continue;
+            };
+            if child.liveness != Liveness::Alive {
+                continue;
+            }
+            let pid = child.identity.pid;
+            self.ui.tell(&Notice::Waiting {
+                what: format!(
+                    "the end of process {pid}, which an earlier call started on step `{}` and which still runs",
+                    dir.key().as_str().replacen('/', ".", 1)
+                ),
+            });
+            let mut keep = || self.stop.level() < StopLevel::Gentle;
+            if wait_until_dead(&child.identity, &mut keep) != Waited::Dead {
+                return Err(Failure::new(
+                    ExitCode::Interrupted,
+                    format!("process {pid} of an earlier call still runs; nothing was changed"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what dead children left. Only after [`Bench::await_children`].
+    pub(crate) fn leftovers(&self) -> Result<Vec<Found>, Failure> {
+        let mut found = Vec::new();
+        for dir in self.workshop.steps().map_err(|error| stopped(&error))? {
+            let Ok(step) = dir.key().as_str().replacen('/', ".", 1).parse::<StepId>() else {
+                continue;
+            };
+            let leftover = dir
+                .leftover(&self.masker)
+                .map_err(|error| stopped(&error))?;
+            let errored = dir.errored_states().map_err(|error| stopped(&error))?;
+            if leftover.is_some() || !errored.is_empty() {
+                found.push(Found {
+                    dir,
+                    step,
+                    leftover,
+                    errored,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets what dead children left, once all of it is in the record and the store.
+    pub(crate) fn forget_leftovers(&self, found: &[Found]) -> Result<(), Failure> {
+        for Found { dir, leftover, .. } in found {
+            match leftover {
+                Some(leftover) => dir.forget_leftover(leftover),
+                None => dir.clear_marker(),
+            }
+            .map_err(|error| stopped(&error))?;
+        }
+        sweep();
+        Ok(())
+    }
+}
+
+/// Removes memory-backed directories of callers that are dead, but for those that a living child still uses.
+///
+/// What a dead child told is read by the next call on its own target: until then its output is kept, and nothing else.
+fn sweep() {
+    let kept_by_children = owners_of_outputs();
+    let keep = |dir: &Path, owner: &Identity| {
+        is_in_use(owner, &kept_by_children) || left_with_output_only(dir)
+    };
+    // What can't be removed now is tried by the next call.
+    let _ = MemoryDir::sweep(&keep);
+}
+
+/// Whether an owner's memory-backed directories are still used: by itself, or by a child that it left behind, of
+/// whatever target. Such a child's output goes to one of them, its key and its values lie in others: it keeps all.
+fn is_in_use(owner: &Identity, kept_by_children: &[Identity]) -> bool {
+    owner.liveness() != Liveness::Dead || kept_by_children.contains(owner)
+}
+
+/// Whose memory-backed directories the outputs of living processes go to.
+fn owners_of_outputs() -> Vec<Identity> {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut owners: Vec<Identity> = Vec::new();
+    for process in processes.filter_map(Result::ok) {
+        if let Ok(output) = std::fs::read_link(process.path().join("fd/1"))
+            && let Some(owner) = MemoryDir::owner_of(&output)
+            && !owners.contains(&owner)
+        {
+            owners.push(owner);
+        }
+    }
+    owners
+}
+
+/// Removes what is in a dead caller's directory but for a child's output that nobody has read yet; says whether there
+/// is one.
+fn left_with_output_only(dir: &Path) -> bool {
+    let is_output = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(OUTPUT))
+    };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return false;
+    };
+    let files: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .collect();
+    if !files.iter().any(|file| is_output(file)) {
+        return false;
+    }
+    let others = files
+        .iter()
+        .filter(|file| !is_output(file) && !MemoryDir::names_owner(file));
+    for file in others {
+        // Best effort, like the sweep itself.
+        let _ = std::fs::remove_file(file).or_else(|_| std::fs::remove_dir_all(file));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_dead_call_only_the_output_that_nobody_has_read_is_kept() {
+        let dir = MemoryDir::create("test").unwrap();
+        let values = dir.write("variables.tfvars.json", b"{}").unwrap();
+        assert!(!left_with_output_only(dir.path()), "swept as a whole");
+        assert!(values.exists());
+        let output = dir.write("output-apply-0", b"{}").unwrap();
+        std::fs::create_dir(dir.path().join("tmp")).unwrap();
+        assert!(left_with_output_only(dir.path()));
+        assert!(output.exists() && !values.exists() && !dir.path().join("tmp").exists());
+        assert!(
+            MemoryDir::owner_of(&output).is_some(),
+            "it is still somebody's"
+        );
+    }
+
+    #[test]
+    fn a_living_child_keeps_every_directory_of_its_dead_owner() {
+        let me = Identity::of_self().unwrap();
+        let dead = Identity {
+            start_time: me.start_time + 1,
+            ..me.clone()
+        };
+        let other = Identity {
+            start_time: me.start_time + 2,
+            ..me.clone()
+        };
+        assert!(is_in_use(&me, &[]), "the owner lives");
+        assert!(!is_in_use(&dead, &[]));
+        assert!(is_in_use(&dead, &[dead.clone()]));
+        assert!(!is_in_use(&other, &[dead]), "another dead owner's");
+    }
+}
