@@ -148,6 +148,14 @@ impl Command {
         self
     }
 
+    /// Runs a line of shell instead, with the same environment and working directory.
+    #[must_use]
+    pub fn into_shell(mut self, line: &str) -> Self {
+        self.program = PathBuf::from("/bin/sh");
+        self.args = vec!["-c".into(), line.into()];
+        self
+    }
+
     /// Gives it something to read; without this its standard input is empty.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {

@@ -33,6 +33,9 @@ pub struct Program {
     pub digest: String,
 }
 
+/// The oldest OpenTofu that is driven: from 1.12 on `lineage` and `serial` of an encrypted state can be read.
+const OLDEST: (u64, u64) = (1, 12);
+
 /// Why there is no `tofu`.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -53,6 +56,14 @@ pub enum FindError {
         version: Box<Version>,
         /// The version requirement.
         wanted: Box<VersionReq>,
+    },
+    /// It is older than what this program drives.
+    #[error("`{}` has version {version}, and {}.{} is the oldest that is driven", path.display(), OLDEST.0, OLDEST.1)]
+    TooOld {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: Box<Version>,
     },
     /// It did not say its version.
     #[error("`{}` does not say its version{}", path.display(), said(answer))]
@@ -185,6 +196,12 @@ impl Program {
             version: known.version,
             digest: known.digest,
         };
+        if (program.version.major, program.version.minor) < OLDEST {
+            return Err(FindError::TooOld {
+                path: program.path,
+                version: Box::new(program.version),
+            });
+        }
         match requirement {
             Some(wanted) if !wanted.matches(&program.version) => Err(FindError::Unfit {
                 path: program.path,
@@ -350,12 +367,20 @@ mod tests {
     fn an_old_version_is_refused_by_name() {
         let (_dir, path) = world();
         let wanted = VersionReq::parse("~1.12").unwrap();
-        let spawner = says("{\"terraform_version\":\"1.5.0\"}");
+        let spawner = says("{\"terraform_version\":\"1.13.0\"}");
         let error = Program::find(None, Some(&path), Some(&wanted), None, &spawner).unwrap_err();
         assert!(
             error
                 .to_string()
-                .ends_with("has version 1.5.0, and `~1.12` is demanded"),
+                .ends_with("has version 1.13.0, and `~1.12` is demanded"),
+            "{error}"
+        );
+        let spawner = says("{\"terraform_version\":\"1.5.0\"}");
+        let error = Program::find(None, Some(&path), None, None, &spawner).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("has version 1.5.0, and 1.12 is the oldest that is driven"),
             "{error}"
         );
     }

@@ -74,13 +74,25 @@ pub(crate) fn safe_line(line: &[u8], masker: &Masker) -> String {
         && let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line)
     {
         redact(&mut fields);
-        return masker.mask(&Value::Object(fields).to_string()).into_owned();
+        let mut value = Value::Object(fields);
+        strip_colour(&mut value);
+        return masker.mask(&value.to_string()).into_owned();
     }
     let text = String::from_utf8_lossy(line);
     if text.contains(crate::events::EMERGENCY) {
         return format!("{} (held back)", crate::events::EMERGENCY);
     }
     masker.mask(&without_colour(&text)).into_owned()
+}
+
+/// What a provisioner colours is kept without its colours.
+fn strip_colour(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains('\x1b') => *text = without_colour(text),
+        Value::Array(items) => items.iter_mut().for_each(strip_colour),
+        Value::Object(members) => members.values_mut().for_each(strip_colour),
+        _ => {}
+    }
 }
 
 fn redact(fields: &mut Map<String, Value>) {
@@ -126,6 +138,17 @@ mod tests {
             !safe.contains("hunter2") && safe.contains("shown"),
             "{safe}"
         );
+    }
+
+    #[test]
+    fn colours_are_left_out_of_text_and_of_json() {
+        let masker = Masker::default();
+        let json = br#"{"@message":"a","hook":{"output":"\u001b[31mred\u001b[0m"}}"#;
+        assert_eq!(
+            safe_line(json, &masker),
+            r#"{"@message":"a","hook":{"output":"red"}}"#
+        );
+        assert_eq!(safe_line(b"\x1b[31mred\x1b[0m", &masker), "red");
     }
 
     #[test]

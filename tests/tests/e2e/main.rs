@@ -3,10 +3,12 @@
 mod broken_definitions;
 mod children;
 mod cloud;
+mod definitions;
 mod documents;
 mod down;
 mod down_proof;
 mod drill;
+mod environment;
 mod gate;
 mod killed;
 mod planning;
@@ -18,7 +20,9 @@ mod rescued;
 mod secrecy;
 mod stage;
 mod stopped;
+mod tofu_faults;
 mod two_callers;
+mod unattended;
 mod whole_run;
 
 /// A file of tests that no `mod` names is never run.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 /// Fails the test unless the document conforms to `docs/schemas/NAME.schema.json`.
-pub fn conforms(name: &str, document: &Value) {
+pub(crate) fn conforms(name: &str, document: &Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs/schemas")
         .join(format!("{name}.schema.json"));
@@ -25,7 +25,7 @@ pub fn conforms(name: &str, document: &Value) {
 }
 
 /// Reads a stream of events, each of which conforms, and the last of which ends it.
-pub fn events(text: &str) -> Vec<Value> {
+pub(crate) fn events(text: &str) -> Vec<Value> {
     let events: Vec<Value> = text
         .lines()
         .map(|line| {
