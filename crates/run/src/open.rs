@@ -52,6 +52,9 @@ pub(crate) struct Opened<'m> {
     pub(crate) store: Arc<dyn Store>,
 }
 
+/// The way on where a target's key is not today's.
+const REKEY: &str = "give the passphrase and the mode that the target was built with; others are set by `rebuild state rekey`, which is not there yet";
+
 /// What faults of `rebuild.toml` do to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFaults {
@@ -379,12 +382,21 @@ impl<'m> Opened<'m> {
                 )
             }
         };
+<<<<<<< HEAD
         let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
             unusable(&error).hint(format!(
                 "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched",
                 self.target.name
             ))
         })?);
+=======
+        let key = Arc::new(
+            key_file
+                .open(self.passphrase.as_ref())
+                .map_err(|error| unusable(&error).hint(REKEY))?,
+        );
+        self.same_mode(&key_file)?;
+>>>>>>> 776c686 (run: another encryption mode is refused before anything is touched; docs: operating; tests: encryption)
         let holder = Holder {
             identity: me.clone(),
             user: machine.user.clone(),
@@ -545,10 +557,37 @@ impl<'m> Opened<'m> {
             .map_err(|error| unusable(&error))
     }
 
+    /// A state that was encrypted in one mode can't be read in the other.
+    fn same_mode(&self, file: &KeyFile) -> Result<(), Failure> {
+        let today = self.state_mode();
+        match (&file.state_mode, today) {
+            (Some(was), Some(today)) if was != today => Err(Failure::new(
+                ExitCode::Unusable,
+                format!(
+                    "the states of target `{}` are encrypted in the mode `{was}`, and it names the mode `{today}`",
+                    self.target.name
+                ),
+            )
+            .hint(REKEY)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How OpenTofu gets the key of this target's states today.
+    fn state_mode(&self) -> Option<&'static str> {
+        self.target.encryption.as_ref().map(|def| match def.mode {
+            EncryptionMode::External => "external",
+            EncryptionMode::Pbkdf2 => "pbkdf2",
+        })
+    }
+
     fn new_key_file(&self) -> Result<KeyFile, Failure> {
         match &self.passphrase {
             Some(passphrase) => {
-                KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| file)
+                KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| KeyFile {
+                    state_mode: self.state_mode().map(str::to_owned),
+                    ..file
+                })
             }
             None => KeyFile::without_passphrase(Stretching::DEFAULT),
         }

@@ -8,6 +8,7 @@ mod documents;
 mod down;
 mod down_proof;
 mod drill;
+mod encryption;
 mod environment;
 mod gate;
 mod killed;

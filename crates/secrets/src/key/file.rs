@@ -37,6 +37,9 @@ pub struct KeyFile {
     /// base64. Only with a passphrase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verifier: Option<String>,
+    /// How OpenTofu gets the key of its states, in the target file's word. Only with a passphrase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_mode: Option<String>,
 }
 
 /// Whether a target has a passphrase.
@@ -175,6 +178,7 @@ impl KeyFile {
             salt: STANDARD.encode(salt),
             stretching,
             verifier: Some(STANDARD.encode(*derive(&master, "verifier"))),
+            state_mode: None,
         };
         Ok((file, TargetKey::from_master(&master)))
     }
@@ -190,6 +194,7 @@ impl KeyFile {
             salt: STANDARD.encode(random_salt()?),
             stretching,
             verifier: None,
+            state_mode: None,
         })
     }
 

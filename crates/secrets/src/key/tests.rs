@@ -82,6 +82,7 @@ fn the_key_schedule_is_stable() {
         salt: "MDEyMzQ1Njc4OWFiY2RlZg==".into(),
         stretching: Stretching::FOR_TESTS,
         verifier: Some(VERIFIER.into()),
+        state_mode: None,
     };
     let key = file.open(Some(&passphrase())).unwrap();
     let state_key: String = key
