@@ -27,6 +27,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("error", of::<Failed>());
     schemas.insert("event", of::<EventOfCall>());
     schemas.insert("init", of::<Initialized>());
+    schemas.insert("plan", of::<run::PlanReport>());
     schemas.insert("preflight", of::<preflight::Report>());
     schemas.insert("runs-list", of::<RunsDocument>());
     schemas.insert("unlock", of::<run::Unlocked>());

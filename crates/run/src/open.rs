@@ -52,8 +52,8 @@ pub(crate) struct Opened<'m> {
     pub(crate) store: Arc<dyn Store>,
 }
 
-/// The way on where a target's key is not today's.
-const REKEY: &str = "give the passphrase and the mode that the target was built with; others are set by `rebuild state rekey`, which is not there yet";
+/// How a target gets another key.
+const REKEY: &str = "another one is set by `rebuild state rekey`, which is not there yet";
 
 /// What faults of `rebuild.toml` do to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -382,21 +382,13 @@ impl<'m> Opened<'m> {
                 )
             }
         };
-<<<<<<< HEAD
         let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
             unusable(&error).hint(format!(
-                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched",
+                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
                 self.target.name
             ))
         })?);
-=======
-        let key = Arc::new(
-            key_file
-                .open(self.passphrase.as_ref())
-                .map_err(|error| unusable(&error).hint(REKEY))?,
-        );
         self.same_mode(&key_file)?;
->>>>>>> 776c686 (run: another encryption mode is refused before anything is touched; docs: operating; tests: encryption)
         let holder = Holder {
             identity: me.clone(),
             user: machine.user.clone(),
@@ -568,7 +560,7 @@ impl<'m> Opened<'m> {
                     self.target.name
                 ),
             )
-            .hint(REKEY)),
+            .hint(format!("name the mode that the target was built with; {REKEY}"))),
             _ => Ok(()),
         }
     }

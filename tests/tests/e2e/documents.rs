@@ -36,6 +36,11 @@ fn every_command_that_ends_well_prints_one_document_of_its_shape() {
     conforms("preflight", &first);
     assert_eq!(first["verdict"], "first-build");
 
+    let plan = drill.json(0, &with(&["plan"]));
+    conforms("plan", &plan);
+    let checked = drill.json(0, &["check"]);
+    conforms("check", &checked);
+
     let up = drill.json(0, &with(&["up", "--no-pause"]));
     conforms("record", &up);
     assert_eq!(up["status"], "finished");
@@ -88,7 +93,7 @@ fn every_command_that_fails_prints_one_document_too() {
     };
     error(2, &["up", "--target", "drill", "--nonsense"], "--nonsense");
     error(2, &["up"], "--target");
-    error(2, &["plan", "--target", "drill"], "not there yet");
+    error(2, &["serve"], "not there yet");
     error(2, &["up", "--target", "dril"], "drill");
     error(3, &["up", "--target", "drill", "--resume"], "unfinished");
     error(

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use test_support::Outcome;
 
 use crate::drill::{Drill, tool};
@@ -179,28 +178,36 @@ fn what_is_stored_is_encrypted() {
     }
 }
 
-/// What `docs/operating.md` says under "Reading a state without rebuild" works: the block of shell there, run with
+/// What `docs/operating.md` says under "Reading a state with plain OpenTofu" works: its blocks of shell, run with
 /// nothing but OpenTofu and the passphrase.
 #[test]
-fn a_state_can_be_read_without_rebuild() {
+fn a_state_can_be_read_with_plain_opentofu() {
+    const SIMPLE: &str = "the passphrase of a test";
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
     let page = std::fs::read_to_string(page).expect("docs/operating.md");
     let section = page
         .split("\n## ")
-        .find(|section| section.starts_with("Reading a state without rebuild"))
+        .find(|section| section.starts_with("Reading a state with plain OpenTofu"))
         .expect("the section");
-    let shell = section
+    let mut blocks = section
         .split("```sh\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next())
-        .expect("its first block of shell");
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let (read, key) = (
+        blocks.next().expect("how to read it"),
+        blocks.next().expect("how to give the key"),
+    );
+    assert!(key.contains("pbkdf2"), "{key}");
     let drill = platform(PBKDF2);
     run(
         &drill,
-        PASSPHRASE,
+        SIMPLE,
         0,
         &["up", "--target", "drill", "--no-pause"],
     );
+    let shell = format!("{key}\n{read}")
+        .replace("the passphrase", SIMPLE)
+        .replace("STORE/state/1a/edge", "\"$STORE\"/state/0/it");
     let tofu = tool("REBUILD_TEST_TOFU");
     let mut path = tofu.parent().expect("a directory").as_os_str().to_owned();
     path.push(":/usr/bin:/bin");
@@ -209,14 +216,11 @@ fn a_state_can_be_read_without_rebuild() {
     let outcome = drill
         .world
         .command("/bin/sh")
-        .args(["-eu", "-c", shell])
+        .args(["-eu", "-c", &shell])
         .env("PATH", path)
-        .env("STATE", drill.store().join("state/0/it"))
-        .env("PASSPHRASE", PASSPHRASE)
+        .env("STORE", drill.store())
         .cwd(&scratch)
         .run();
     outcome.expect_code(0);
-    let state: Value = serde_json::from_str(&outcome.stdout)
-        .unwrap_or_else(|error| panic!("no state ({error}): {outcome:?}"));
-    assert_eq!(state["outputs"]["it"]["value"], KNOWN_PLAINTEXT);
+    assert!(outcome.stdout.contains(KNOWN_PLAINTEXT), "{outcome:?}");
 }

