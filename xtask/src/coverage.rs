@@ -37,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let llvm = Llvm::find_or_install()?;
     test::demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
+    let servers = tools::ensure_servers(&tools::default_directory())?;
     let target = root().join("target/coverage");
     let profiles = target.join("profiles");
     if profiles.exists() {
@@ -62,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .env("CARGO_TARGET_DIR", &target)
             .env("RUSTFLAGS", "-C instrument-coverage")
             .env("LLVM_PROFILE_FILE", profiles.join("%p-%m.profraw"));
-        test::variables(&tools)
+        test::variables(&tools, &servers)
             .into_iter()
             .fold(call, |call, (name, value)| call.env(name, value))
     };

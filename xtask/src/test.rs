@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::sh::{cargo, demand, note, root};
-use crate::tools::{self, Tools};
+use crate::tools::{self, Servers, Tools};
 
 /// What the tests and the demo need besides Rust and Go.
 pub(crate) fn demand_programs() -> Result<()> {
@@ -21,17 +21,23 @@ pub(crate) fn demand_programs() -> Result<()> {
 }
 
 /// Returns the variables by which tests find the tools.
-pub(crate) fn variables(tools: &Tools) -> [(&'static str, std::path::PathBuf); 2] {
-    [
+pub(crate) fn variables(
+    tools: &Tools,
+    servers: &Servers,
+) -> Vec<(&'static str, std::path::PathBuf)> {
+    let mut variables = vec![
         ("REBUILD_TEST_TOFU", tools.tofu.path.clone()),
         ("REBUILD_TEST_MIRROR", tools.cli_config.clone()),
-    ]
+    ];
+    variables.extend(servers.variables());
+    variables
 }
 
 /// Runs them all, or those that the arguments choose.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
+    let servers = tools::ensure_servers(&tools::default_directory())?;
     let names_a_package = args
         .iter()
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
@@ -41,7 +47,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if !names_a_package {
         call = call.arg("--workspace");
     }
-    for (name, value) in variables(&tools) {
+    for (name, value) in variables(&tools, &servers) {
         note(&format!("{name}={}", value.display()));
         call = call.env(name, value);
     }

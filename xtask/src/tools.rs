@@ -1,5 +1,7 @@
 //! Finds or builds the programs that tests and the demo need, into a directory that git ignores.
 
+mod servers;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +20,8 @@ const PROVIDER_TEST: &str = "1.0.0";
 const CARGO_DENY: &str = "0.20.2";
 const INSTALL_GO: &str =
     "install Go 1.26 or newer (Debian: `apt install golang`, macOS: `brew install go`)";
+
+pub(crate) use servers::{Servers, ensure as ensure_servers};
 
 /// Where the tools are.
 pub(crate) struct Tools {
@@ -62,6 +66,10 @@ pub(crate) fn show(into: &Path, dev: bool) -> Result<()> {
         &tools.provider_test.version,
     )?;
     line("cli-config", &tools.cli_config, TOFU)?;
+    let servers = ensure_servers(into)?;
+    let gateway = &servers.s3_gateway;
+    line("versitygw", &gateway.path, &gateway.version)?;
+    line("azurite", &servers.azurite.path, &servers.azurite.version)?;
     if dev {
         let deny = match cargo_deny(into) {
             Some(found) => found,

@@ -55,7 +55,7 @@ fn keys_are_mapped_one_to_one_below_the_prefix() {
         std::fs::read(data.join("a/live/state/1a/edge@17")).unwrap(),
         b"state"
     );
-    assert_eq!(one.list("").unwrap(), [state.clone()]);
+    assert_eq!(one.list("").unwrap(), std::slice::from_ref(&state));
     assert!(other.list("").unwrap().is_empty());
     assert_eq!(other.get(&state).unwrap(), None);
     // Without a prefix the whole bucket is the store.
