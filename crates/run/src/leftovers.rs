@@ -252,7 +252,7 @@ mod tests {
         };
         assert!(is_in_use(&me, &[]), "the owner lives");
         assert!(!is_in_use(&dead, &[]));
-        assert!(is_in_use(&dead, &[dead.clone()]));
+        assert!(is_in_use(&dead, std::slice::from_ref(&dead)));
         assert!(!is_in_use(&other, &[dead]), "another dead owner's");
     }
 }
