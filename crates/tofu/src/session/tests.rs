@@ -374,7 +374,7 @@ fn what_an_interrupt_left_is_read_all_the_same() {
     let plain = r#"{"version":4,"serial":1,"lineage":"x","resources":[]}"#;
     let spawner = scripted(vec![
         ("init", vec![Script::exits(0)]),
-        ("state pull", vec![Script::exits(0).stdout(plain)]),
+        ("state", vec![Script::exits(0).stdout(plain)]),
     ]);
     let mut settings = world.settings(spawner.clone());
     settings.control = Arc::new(Stop);
