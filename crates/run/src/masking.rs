@@ -37,9 +37,6 @@ impl Ui for MaskedUi {
             Notice::StepEnded { summary, .. } => self.mask(summary),
             Notice::Check { failure, .. } => failure.iter_mut().for_each(|text| self.mask(text)),
             Notice::Waiting { what } => self.mask(what),
-            Notice::Forgotten { addresses, .. } => {
-                addresses.iter_mut().for_each(|text| self.mask(text))
-            }
             Notice::Warning { message, hint } => {
                 self.mask(message);
                 hint.iter_mut().for_each(|text| self.mask(text));

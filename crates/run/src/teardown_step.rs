@@ -18,7 +18,6 @@ use crate::library::Source;
 use crate::resolve;
 use crate::stop::StopLevel;
 use crate::tofu_work::{Wanted, tofu_failure};
-use crate::ui::Notice;
 use crate::world::TargetWorld;
 
 impl TargetWorld<'_, '_> {
@@ -365,10 +364,6 @@ impl TargetWorld<'_, '_> {
             .backend()
             .retire(&step.key())
             .map_err(|error| stopped(&error))?;
-        self.bench.ui.tell(&Notice::Forgotten {
-            step: step.to_string(),
-            addresses: forgotten.clone(),
-        });
         Ok(Some(Detail {
             forgotten,
             ..Detail::default()

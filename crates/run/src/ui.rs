@@ -143,13 +143,6 @@ pub enum Notice {
         /// How many residue probes were asked and found nothing.
         n_probes: usize,
     },
-    /// A step is given up: nothing was destroyed, its state moved to its versions.
-    Forgotten {
-        /// The step.
-        step: String,
-        /// What its state had: the addresses of what may still be there.
-        addresses: Vec<String>,
-    },
     /// There is nothing to tear down.
     NothingLeft {
         /// The target.

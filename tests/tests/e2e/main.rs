@@ -25,6 +25,7 @@ mod tofu_faults;
 mod two_callers;
 mod unattended;
 mod whole_run;
+mod words;
 
 /// A file of tests that no `mod` names is never run.
 #[test]

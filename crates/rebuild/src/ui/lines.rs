@@ -143,7 +143,6 @@ fn text(notice: &Notice, look: Look) -> String {
         },
         Notice::Verified { summary } => checkpoint(summary, look),
         Notice::TornDown { phase, n_probes } => gone(phase, *n_probes, look),
-        Notice::Forgotten { step, addresses } => forgotten(step, addresses, look),
         Notice::NothingLeft { target } => {
             format!("nothing is left of {target}: there is nothing to tear down")
         }
@@ -239,18 +238,6 @@ fn gone(phase: &str, n_probes: usize, look: Look) -> String {
     };
     let gone = format!("phase {phase} is gone");
     format!("{}: {probes}", look.paint(Tone::Good, &gone))
-}
-
-/// A step that was given up, and what may still be there.
-fn forgotten(step: &str, addresses: &[String], look: Look) -> String {
-    let mut text = format!(
-        "  {step}: {}: nothing was destroyed",
-        look.paint(Tone::Warn, "forgotten")
-    );
-    for address in addresses {
-        text.push_str(&format!("\n    {} may still be there", clean(address)));
-    }
-    text
 }
 
 fn budget(left: f64, look: Look) -> String {

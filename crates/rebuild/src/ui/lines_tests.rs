@@ -143,10 +143,6 @@ fn all() -> Vec<Notice> {
             phase: text("1b"),
             n_probes: 2,
         },
-        Notice::Forgotten {
-            step: text("1c.host"),
-            addresses: vec![text("local_file.a"), text("local_file.b")],
-        },
         Notice::NothingLeft {
             target: text("drill"),
         },
