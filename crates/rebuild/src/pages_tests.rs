@@ -111,6 +111,26 @@ fn every_command_line_of_the_pages_is_taken() {
     assert!(n_lines > 60, "only {n_lines} command lines were found");
 }
 
+/// What the README says is not there yet is refused by name; what is there is not on its list.
+#[test]
+fn what_the_readme_says_is_not_there_yet_is_refused() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let line = readme
+        .split("- **Commands** ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next())
+        .expect("the list of commands");
+    let names: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
+    assert!(names.len() > 4, "{line}");
+    for name in names {
+        let matches = crate::args::command().try_get_matches_from(["rebuild", name]);
+        let asked = matches
+            .ok()
+            .and_then(|matches| crate::later::asked(&matches));
+        assert_eq!(asked.as_deref(), Some(name), "is `{name}` there now?");
+    }
+}
+
 /// The two examples of the reference, with the files that they name, are a platform without a fault.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "files of a throw-away platform")]
