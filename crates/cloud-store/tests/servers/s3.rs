@@ -1,7 +1,7 @@
 //! S3, on the gateway `versitygw` over a directory.
 
 use crate::losing::Losing;
-use crate::world::{gateway, key, open, s3};
+use crate::world::{ca_file, gateway, gateway_with_tls, hasty, key, open, s3};
 use cloud_store::{BucketState, Deletes, Fault, Place, S3Credentials};
 use secrets::Secret;
 use std::cell::Cell;
@@ -29,6 +29,7 @@ fn of_fifty_writers_on_one_key_exactly_one_wins_each_round() {
     let store = |prefix: &str| Arc::new(open(&s3(server.address, BUCKET, prefix)));
     contract::one_of_many_replaces(store("replace"), 50, 10);
     contract::one_of_many_creates(store("create"), 50, 5);
+    contract::no_update_is_lost(store("count"), 20, 10);
 }
 
 #[test]
@@ -149,4 +150,20 @@ fn a_deleted_key_is_absent_also_where_the_server_can_not_delete_one_version() {
     assert_eq!(store.get(&lock).unwrap().unwrap().bytes, b"2");
     // Of many that create what a tombstone stands for, one wins.
     contract::one_of_many_creates(Arc::new(store), 20, 3);
+}
+
+#[test]
+fn a_server_of_another_authority_is_trusted_by_its_ca_file_alone() {
+    let server = gateway_with_tls(&[BUCKET]);
+    let mut config = hasty(s3(server.address, BUCKET, "live"));
+    if let Place::S3(place) = &mut config.place {
+        place.endpoint = Some(format!("https://{}", server.address));
+    }
+    let fault = open(&config).bucket().unwrap_err();
+    assert!(matches!(fault, Fault::NoConnection { .. }), "{fault}");
+    config.ca_file = Some(ca_file());
+    let store = open(&config);
+    assert_eq!(store.bucket(), Ok(BucketState::Exists));
+    let tag = store.put_if_absent(&key("lock.json"), b"1").unwrap();
+    store.put_if_match(&key("lock.json"), b"2", &tag).unwrap();
 }

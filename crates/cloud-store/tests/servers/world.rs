@@ -64,6 +64,27 @@ pub(crate) fn start(dir: tempfile::TempDir, address: SocketAddr, call: Invocatio
 
 /// The S3 gateway over an empty directory, with the buckets that are named.
 pub(crate) fn gateway(buckets: &[&str]) -> Server {
+    gateway_with(buckets, &[])
+}
+
+/// The same with TLS, by a certificate for `localhost` and `127.0.0.1` of the authority [`ca_file`].
+pub(crate) fn gateway_with_tls(buckets: &[&str]) -> Server {
+    let file = |name: &str| fixture(name).display().to_string();
+    let (cert, key) = (file("server.pem"), file("server-key.pem"));
+    gateway_with(buckets, &["--cert", &cert, "--key", &key])
+}
+
+/// The authority that has signed the certificate of [`gateway_with_tls`].
+pub(crate) fn ca_file() -> PathBuf {
+    fixture("ca.pem")
+}
+
+fn fixture(name: &str) -> PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.join("../checks/fixtures").join(name)
+}
+
+fn gateway_with(buckets: &[&str], more: &[&str]) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     for bucket in buckets {
@@ -73,6 +94,7 @@ pub(crate) fn gateway(buckets: &[&str]) -> Server {
     let call = Invocation::new(program("REBUILD_TEST_S3_GATEWAY"), dir.path())
         .args(["--quiet", "--port"])
         .arg(address.to_string())
+        .args(more.iter().copied())
         // ETags are kept in extended attributes. In a directory beside (`--sidecar`) they are read apart
         // from the value, so a read may get a value with the ETag of the next, and updates are lost.
         .arg("posix")
