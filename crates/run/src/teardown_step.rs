@@ -172,7 +172,7 @@ impl TargetWorld<'_, '_> {
         let missing = error
             .diagnostics()
             .iter()
-            .any(|diagnostic| diagnostic.mentions("provider configuration not present"));
+            .any(|diagnostic| diagnostic.mentions("Provider configuration not present"));
         if missing && error.outcome.started.is_empty() {
             return Teardown::OtherBundle(failure);
         }
