@@ -1,7 +1,6 @@
 //! Applying a step, and what is kept of it however it ends.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -37,7 +36,7 @@ impl TargetWorld<'_, '_> {
                 let StepKind::Exec(exec) = &resolved.def.kind else {
                     return (StepResult::well(None), String::new());
                 };
-                self.changed.store(true, Ordering::SeqCst);
+                self.set_changed();
                 let values = &self.bench.target.values;
                 let ran = self.bench.run_exec(
                     step,
@@ -48,15 +47,16 @@ impl TargetWorld<'_, '_> {
                     "apply",
                     values,
                 );
+                self.set_changed();
                 match ran {
                     Ok(()) => (StepResult::well(None), "done".to_owned()),
                     Err(failure) => (StepResult::failed(failure, None), String::new()),
                 }
             }
-            Work::Nothing { session } => {
+            Work::Nothing { session, seen } => {
                 // Its outputs are those that are known; its state did not move.
                 drop(session);
-                self.set_proven(step);
+                self.set_proven(step, seen);
                 match self.bench.mark(step) {
                     Ok(state) => (
                         StepResult::well(Some(Detail {
@@ -82,8 +82,10 @@ impl TargetWorld<'_, '_> {
         what: ApplyWhat<'_>,
         notes: &dyn Notes<Detail>,
     ) -> (StepResult<Detail>, String) {
-        self.changed.store(true, Ordering::SeqCst);
+        self.set_changed();
         let applied = self.noting(session, notes, || session.apply(what));
+        // A plan that was made beside it saw only a part of it.
+        self.set_changed();
         match applied {
             Ok(Applied { outcome, .. }) => {
                 let summary = outcome.apply_summary.map(counted).unwrap_or_default();

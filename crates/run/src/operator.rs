@@ -80,8 +80,28 @@ impl Operator for Watch<'_, '_> {
         }
     }
 
-    fn failed(&mut self, _: &[PhaseFailure]) -> AfterFailure {
+    fn failed(&mut self, failures: &[PhaseFailure]) -> AfterFailure {
         let target = &self.bench.target;
+        // Nobody can decide on a teardown without knowing what went wrong.
+        for PhaseFailure { failure, .. } in failures {
+            let mut lines = vec![failure.what.clone()];
+            lines.extend(
+                failure
+                    .causes
+                    .iter()
+                    .map(|cause| format!("caused by: {cause}")),
+            );
+            lines.extend(
+                failure
+                    .log
+                    .iter()
+                    .map(|log| format!("log: {}", log.display())),
+            );
+            self.bench.ui.tell(&Notice::Warning {
+                message: lines.join("\n"),
+                hint: None,
+            });
+        }
         if self
             .bench
             .ui

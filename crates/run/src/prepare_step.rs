@@ -1,7 +1,6 @@
 //! Making a step ready: its values, its plan, the guard. Nothing is changed here.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use phase_engine::{ApplyHow, ExitCode, Failure, Preparation, ResourceAddress, StepId};
 use platform::{StepDef, StepKind, TofuStep};
@@ -43,6 +42,8 @@ pub(crate) enum Work {
     Nothing {
         /// The session that the plan was made in.
         session: Box<Session>,
+        /// What this call had changed when the plan was begun.
+        seen: u64,
     },
     /// There is no state, so nothing can be destroyed: plan and apply are one process.
     Direct {
@@ -197,7 +198,8 @@ impl TargetWorld<'_, '_> {
         // A plan of the same definitions and values, made in this call before anything changed, is today's plan.
         let kept = self
             .kept_plan(step)
-            .filter(|_| same && !self.changed.load(Ordering::SeqCst));
+            .filter(|_| same && self.n_changes() == 0);
+        let seen = self.n_changes();
         let (session, plan) = match kept {
             Some(kept) => (kept.session, Some(kept.plan)),
             None => {
@@ -251,7 +253,7 @@ impl TargetWorld<'_, '_> {
         )?;
         let session = Box::new(session);
         let work = if does_nothing(&plan) {
-            Work::Nothing { session }
+            Work::Nothing { session, seen }
         } else {
             Work::Saved {
                 session,

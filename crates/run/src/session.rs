@@ -1,7 +1,7 @@
 //! A call from its lock to its end: the ledger, the world, and what a killed call left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use phase_engine::{ExitCode, Failure, PhaseId, RunId, Sequence, StepId};
@@ -197,7 +197,7 @@ impl Held<'_> {
             standing,
             phase_sources,
             plans: Mutex::default(),
-            changed: AtomicBool::new(false),
+            n_changes: AtomicU64::new(0),
             proven: Mutex::default(),
             cut_teardowns,
             jobs,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phase_engine::{Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
+use phase_engine::{CallKind, Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
 use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
 
 use crate::ui::{Notice, Ui};
@@ -111,7 +111,17 @@ impl Ledger<Detail> for CallLedger<'_> {
             LedgerError::new(failure.what, causes)
         })?;
         let notices: Vec<Notice> = entries.iter().flat_map(Self::notices).collect();
+        let began = entries.iter().find_map(|entry| match entry {
+            Entry::CallBegan { kind } => Some(*kind),
+            _ => None,
+        });
         self.inner.append(entries)?;
+        if let (Some(CallKind::New | CallKind::Resume), Some(record)) = (began, self.record()) {
+            self.ui.tell(&Notice::Run {
+                id: record.run.to_string(),
+                resumed: began == Some(CallKind::Resume),
+            });
+        }
         for notice in &notices {
             self.ui.tell(notice);
         }

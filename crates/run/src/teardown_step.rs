@@ -144,8 +144,7 @@ impl TargetWorld<'_, '_> {
                 )
                 .into());
         }
-        self.changed
-            .store(true, std::sync::atomic::Ordering::SeqCst);
+        self.set_changed();
         if let Err(error) = session.apply(ApplyWhat::DirectDestroy {
             refresh: def.destroy_refresh,
         }) {

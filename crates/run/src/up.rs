@@ -176,10 +176,6 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
     if let Err(error) = held.lock.set_run(id.as_str()) {
         return Err(fail(record)(stopped(&error)));
     }
-    held.bench.ui.tell(&Notice::Run {
-        id: id.to_string(),
-        resumed,
-    });
     let mut watch = Watch {
         bench: &held.bench,
         today: held.today.as_ref().ok().cloned(),
@@ -273,6 +269,13 @@ pub(crate) fn concluded(
     target: &str,
     walk: Walk,
 ) -> Ended {
+    let ways_on = match ended.status {
+        // Nothing was stored, so there is nothing to go on with.
+        None => format!(
+            "nothing was changed; mend it and type the same command again on target `{target}`"
+        ),
+        Some(_) => walk.ways_on(target),
+    };
     let error = match (ended.ledger_error, ended.failures.into_iter().next()) {
         (Some(error), _) => Some(Failure::of(ExitCode::Failed, &error).hint(format!(
             "the store could not be written, so nothing more was begun; once it can: {}",
@@ -285,7 +288,7 @@ pub(crate) fn concluded(
                 step,
                 failure,
             }),
-        ) => Some(placed(failure, phase, step, &walk.ways_on(target))),
+        ) => Some(placed(failure, phase, step, &ways_on)),
         (None, None) if ended.exit == ExitCode::Interrupted => Some(
             Failure::new(ExitCode::Interrupted, "interrupted").hint(match walk {
                 Walk::Up => walk.ways_on(target),

@@ -1,7 +1,7 @@
 //! The target's world: what the engine's walks do to it, through OpenTofu and the platform's programs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -35,10 +35,10 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)>,
     /// Plans that preflight made of steps as they were applied.
     pub(crate) plans: Mutex<BTreeMap<StepId, KeptPlan>>,
-    /// Whether this call has changed anything, so that a plan from before says nothing of what comes after.
-    pub(crate) changed: AtomicBool,
-    /// Steps of this call whose plan of now shows that nothing was to do.
-    pub(crate) proven: Mutex<BTreeSet<StepId>>,
+    /// How often this call has changed something: a plan from before says nothing of what comes after.
+    pub(crate) n_changes: AtomicU64,
+    /// Steps whose plan in this call showed that nothing was to do, and what had been changed when it was made.
+    pub(crate) proven: Mutex<BTreeMap<StepId, u64>>,
     /// What was agreed to before the call.
     pub(crate) agreed: Agreed,
     /// Steps whose teardown an earlier call began and did not see to its end.
@@ -147,18 +147,27 @@ impl TargetWorld<'_, '_> {
             .remove(step)
     }
 
-    pub(crate) fn set_proven(&self, step: &StepId) {
+    /// Something is about to change, after which a plan from before proves nothing.
+    pub(crate) fn set_changed(&self) {
+        self.n_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often something was changed so far.
+    pub(crate) fn n_changes(&self) -> u64 {
+        self.n_changes.load(Ordering::SeqCst)
+    }
+
+    /// A plan that was made when `seen` changes had been made showed that nothing was to do.
+    pub(crate) fn set_proven(&self, step: &StepId, seen: u64) {
         self.proven
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(step.clone());
+            .insert(step.clone(), seen);
     }
 
     fn is_proven(&self, step: &StepId) -> bool {
-        self.proven
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(step)
+        let proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        proven.get(step) == Some(&self.n_changes())
     }
 
     /// The definitions to tear a step down with, the one last attempted first; today's where nothing is recorded.
@@ -231,10 +240,7 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn verify(&self, step: &StepId, basis: Basis, notes: &dyn Notes<Detail>) -> StepResult<Detail> {
-        if basis == Basis::JustApplied
-            && self.is_proven(step)
-            && !self.changed.load(Ordering::SeqCst)
-        {
+        if basis == Basis::JustApplied && self.is_proven(step) {
             // The plan that showed that nothing was to do is the proof, as long as nothing changed since.
             return StepResult::well(None);
         }

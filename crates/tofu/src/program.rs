@@ -309,7 +309,11 @@ fn write_cache(path: &Path, mut known: Vec<Known>, new: Known) {
     known.push(new);
     let surplus = known.len().saturating_sub(MOST);
     known.drain(..surplus);
-    if let Ok(bytes) = serde_json::to_vec(&known) {
+    if let Ok(bytes) = serde_json::to_vec(&known)
+        && path
+            .parent()
+            .is_none_or(|parent| disk::private_dir(parent).is_ok())
+    {
         let _ = disk::write(path, &bytes, 0o600);
     }
 }
