@@ -1,0 +1,4 @@
+//! Provider modules.
+
+mod near;
+pub mod schema;
