@@ -102,6 +102,12 @@ impl Expression {
         Self(format!("{}[{index}]", self.0))
     }
 
+    /// Returns `self.NAME`.
+    #[must_use]
+    pub fn attribute(&self, name: impl Into<Identifier>) -> Self {
+        Self(format!("{}.{}", self.0, name.into()))
+    }
+
     /// Returns the source text.
     #[must_use]
     pub fn as_str(&self) -> &str {
