@@ -14,6 +14,7 @@ mod far_modules;
 mod gate;
 mod interactive;
 mod killed;
+mod left_over_cases;
 mod phases;
 mod planning;
 mod preflight_drift;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::gate::{Scene, await_group_gone, group_is_gone, is_alive, step, wait_for};
 
 /// What is said to each signal, as a person reads it.
-const FIRST: &str = "stopping: nothing new is started";
+pub(crate) const FIRST: &str = "stopping: nothing new is started";
 const SECOND: &str = "interrupting what runs";
 const THIRD: &str = "killing what runs";
 
