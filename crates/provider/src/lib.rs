@@ -9,6 +9,7 @@ mod near;
 pub mod render;
 pub mod schema;
 pub mod spec;
+pub mod status;
 
 pub use credentials::{Credential, Missing};
 pub use name::ProviderName;
