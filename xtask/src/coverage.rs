@@ -21,6 +21,10 @@ const LEAST_OF: [(&str, f64); 2] = [("phase-engine", 95.0), ("preflight", 95.0)]
 /// Crates that are shown and not held to anything: wiring, and what is for tests.
 const SHOWN_ONLY: [&str; 2] = ["rebuild", "test-support"];
 
+/// Where programs leave what ran of them: each of them, and each program that whole-program tests start,
+/// adds to one of eight files of its binary. One file for each process would be gigabytes.
+const POOL: &str = "%8m.profraw";
+
 /// What to measure.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -38,12 +42,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     test::demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
     let servers = tools::ensure_servers(&tools::default_directory())?;
-    let target = root().join("target/coverage");
-    let profiles = target.join("profiles");
+    let directory = root().join("target/coverage");
+    let profiles = directory.join("profiles");
     if profiles.exists() {
         std::fs::remove_dir_all(&profiles)
             .context("cannot remove the profiles of the last time")?;
     }
+    std::fs::create_dir_all(&profiles).context("cannot make the directory of the profiles")?;
+    let compiler = instrumenting_compiler(&directory)?;
 
     let packages: Vec<String> = match options.packages.as_slice() {
         [] => vec![
@@ -60,29 +66,30 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let call = call
             .args(&packages)
             .current_dir(&root())
-            .env("CARGO_TARGET_DIR", &target)
-            .env("RUSTFLAGS", "-C instrument-coverage")
-            .env("LLVM_PROFILE_FILE", profiles.join("%p-%m.profraw"));
+            .env("RUSTC_WORKSPACE_WRAPPER", &compiler)
+            .env("LLVM_PROFILE_FILE", profiles.join(POOL));
         test::variables(&tools, &servers)
             .into_iter()
             .fold(call, |call, (name, value)| call.env(name, value))
     };
     let built = instrumented(cargo().args([
         "test",
+        "--tests",
         "--no-run",
+        "--locked",
         "--message-format",
         "json-render-diagnostics",
     ]))
     .read_loudly()?;
-    instrumented(cargo().args(["test", "--no-fail-fast"])).run()?;
+    instrumented(cargo().args(["test", "--tests", "--no-fail-fast", "--locked"])).run()?;
 
-    // A child that was killed leaves half a profile; that one alone is left out.
-    let merged = target.join("merged.profdata");
+    // A program that was killed while it wrote leaves half a profile; that one alone is left out.
+    let merged = directory.join("merged.profdata");
     let raw: Vec<PathBuf> = std::fs::read_dir(&profiles)
         .context("the tests left no profiles")?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
-    let list = target.join("profiles.txt");
+    let list = directory.join("profiles.txt");
     crate::sh::write(
         &list,
         &raw.iter()
@@ -109,6 +116,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         options.packages.clone()
     };
     judge(&totals, &expected, options)
+}
+
+/// Writes what cargo runs instead of the compiler for crates of ours: only they are instrumented, so that
+/// everything else is what `cargo xtask test` has built already.
+fn instrumenting_compiler(directory: &Path) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = directory.join("instrumenting-rustc");
+    let script = "#!/bin/sh\nexec \"$@\" -C instrument-coverage\n";
+    // Written anew it would look like another compiler, and everything be built again.
+    if std::fs::read_to_string(&path).is_ok_and(|found| found == script) {
+        return Ok(path);
+    }
+    crate::sh::write(&path, script)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+        .context("cannot make the compiler's wrapper a program")?;
+    Ok(path)
 }
 
 /// Returns the name of every crate below `crates/`.

@@ -34,8 +34,29 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Returns the cargo that runs this command, so that the toolchain is the same.
+///
+/// What cargo tells a program that it runs is taken out: some build scripts look at it, and what they make
+/// would be made anew for whoever calls cargo without `xtask`.
 pub(crate) fn cargo() -> Cmd {
-    Cmd::new(variable("CARGO").unwrap_or_else(|| "cargo".into())).shown_as("cargo")
+    let program = variable("CARGO").unwrap_or_else(|| "cargo".into());
+    let names = all_variables();
+    names
+        .iter()
+        .filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        .fold(Cmd::new(program).shown_as("cargo"), |call, name| {
+            call.without_env(name)
+        })
+}
+
+/// Returns the names of the caller's variables.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "xtask has no `rebuild` to read the environment for it"
+)]
+fn all_variables() -> Vec<String> {
+    std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect()
 }
 
 /// Returns the first program of this name on PATH.
@@ -192,6 +213,7 @@ impl Cmd {
 pub(crate) fn build(package: &str, binary: &str, release: bool) -> Result<PathBuf> {
     let mut call = cargo().args([
         "build",
+        "--locked",
         "--package",
         package,
         "--bin",

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         .iter()
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
     let mut call = cargo()
-        .args(["test", "--no-fail-fast"])
+        .args(["test", "--no-fail-fast", "--locked"])
         .current_dir(&root());
     if !names_a_package {
         call = call.arg("--workspace");

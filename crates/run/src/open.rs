@@ -372,23 +372,25 @@ impl<'m> Opened<'m> {
         let run =
             RunId::new(ulid::Ulid::generate().to_string()).map_err(|error| unusable(&error))?;
         let key_file = self.key_file()?;
-        let (keys, key_file) = match key_file {
-            Some(file) => (None, file),
+        // Stretching the passphrase is slow on purpose: once a call, whether it makes the key or opens it.
+        let (keys, key) = match key_file {
+            Some(file) => {
+                let key = file.open(self.passphrase.as_ref()).map_err(|error| {
+                    unusable(&error).hint(format!(
+                        "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
+                        self.target.name
+                    ))
+                })?;
+                self.same_mode(&file)?;
+                (None, key)
+            }
             None => {
-                let file = self.new_key_file()?;
-                (
-                    Some(file.to_json().map_err(|error| unusable(&error))?),
-                    file,
-                )
+                let (file, key) = self.new_key()?;
+                let json = file.to_json().map_err(|error| unusable(&error))?;
+                (Some(json), key)
             }
         };
-        let key = Arc::new(key_file.open(self.passphrase.as_ref()).map_err(|error| {
-            unusable(&error).hint(format!(
-                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
-                self.target.name
-            ))
-        })?);
-        self.same_mode(&key_file)?;
+        let key = Arc::new(key);
         let holder = Holder {
             identity: me.clone(),
             user: machine.user.clone(),
@@ -573,17 +575,23 @@ impl<'m> Opened<'m> {
         })
     }
 
-    fn new_key_file(&self) -> Result<KeyFile, Failure> {
-        match &self.passphrase {
+    fn new_key(&self) -> Result<(KeyFile, TargetKey), Failure> {
+        let made = match &self.passphrase {
             Some(passphrase) => {
-                KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, _)| KeyFile {
-                    state_mode: self.state_mode().map(str::to_owned),
-                    ..file
+                KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, key)| {
+                    let file = KeyFile {
+                        state_mode: self.state_mode().map(str::to_owned),
+                        ..file
+                    };
+                    (file, key)
                 })
             }
-            None => KeyFile::without_passphrase(Stretching::DEFAULT),
-        }
-        .map_err(|error| unusable(&error))
+            None => KeyFile::without_passphrase(Stretching::DEFAULT).and_then(|file| {
+                let key = file.open(None)?;
+                Ok((file, key))
+            }),
+        };
+        made.map_err(|error| unusable(&error))
     }
 
     /// The value of `TF_ENCRYPTION`. In `external` mode the key lies in a memory-backed file that our own program reads.

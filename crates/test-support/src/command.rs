@@ -245,7 +245,7 @@ impl Command {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "tests must not lean on the crate that they test"
+        reason = "tests must not lean on the crate that they test, and no crate reads the environment for them"
     )]
     pub(crate) fn to_std(&self) -> std::process::Command {
         let mut command = std::process::Command::new(&self.program);
@@ -254,6 +254,10 @@ impl Command {
             .current_dir(&self.cwd)
             .env_clear()
             .envs(&self.env);
+        // Where coverage is measured, a program of ours says which of its lines ran.
+        if let Some(profile) = std::env::var_os("LLVM_PROFILE_FILE") {
+            command.env("LLVM_PROFILE_FILE", profile);
+        }
         command
     }
 }
