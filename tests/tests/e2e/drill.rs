@@ -6,7 +6,7 @@ use serde_json::Value;
 use test_support::{Command, Outcome, World};
 
 /// The tools that the tests need, as `cargo xtask test` names them.
-pub fn tool(variable: &str) -> PathBuf {
+pub(crate) fn tool(variable: &str) -> PathBuf {
     #[expect(
         clippy::disallowed_methods,
         reason = "how `cargo xtask test` hands the tools over"
@@ -16,14 +16,14 @@ pub fn tool(variable: &str) -> PathBuf {
 }
 
 /// A platform with one target, `drill`, and its own home.
-pub struct Drill {
+pub(crate) struct Drill {
     /// The world.
-    pub world: World,
+    pub(crate) world: World,
 }
 
 impl Drill {
     /// Makes an empty platform named `lab` with an empty target `drill`.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         let drill = Self {
             world: World::new(),
         };
@@ -32,7 +32,7 @@ impl Drill {
     }
 
     /// Makes a platform from `rebuild.toml`'s phases and the given root modules (directory, main.tf).
-    pub fn of(phases: &str, modules: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(phases: &str, modules: &[(&str, &str)]) -> Self {
         let drill = Self::empty();
         drill.write(
             "rebuild.toml",
@@ -45,12 +45,12 @@ impl Drill {
     }
 
     /// The platform's directory.
-    pub fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.world.work().join("platform")
     }
 
     /// Writes a file of the platform.
-    pub fn write(&self, path: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
         let path = self.dir().join(path);
         std::fs::create_dir_all(path.parent().expect("a file has a parent"))
             .expect("make its directory");
@@ -60,21 +60,21 @@ impl Drill {
     }
 
     /// The target's store.
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.world
             .state_home()
             .join("rebuild/targets/lab/drill/store")
     }
 
     /// The target's working directory.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.world
             .state_home()
             .join("rebuild/targets/lab/drill/work")
     }
 
     /// A `rebuild` command line in the platform's directory, with the real `tofu` on its PATH.
-    pub fn rebuild(&self, args: &[&str]) -> Command {
+    pub(crate) fn rebuild(&self, args: &[&str]) -> Command {
         let tofu = tool("REBUILD_TEST_TOFU");
         let directory = tofu.parent().expect("a program has a directory");
         let env = self.world.env();
@@ -93,14 +93,14 @@ impl Drill {
     }
 
     /// Runs `rebuild` and demands its exit code.
-    pub fn run(&self, code: i32, args: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, code: i32, args: &[&str]) -> Outcome {
         let outcome = self.rebuild(args).run();
         outcome.expect_code(code);
         outcome
     }
 
     /// Runs `rebuild … --output json`, demands its exit code and reads the document.
-    pub fn json(&self, code: i32, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, code: i32, args: &[&str]) -> Value {
         let mut all = args.to_vec();
         all.extend(["--output", "json"]);
         let outcome = self.run(code, &all);
@@ -113,17 +113,17 @@ impl Drill {
     }
 
     /// `up --target drill --no-pause`, which must end well.
-    pub fn up(&self) -> Outcome {
+    pub(crate) fn up(&self) -> Outcome {
         self.run(0, &["up", "--target", "drill", "--no-pause"])
     }
 
     /// The target's status document.
-    pub fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         self.json(0, &["status", "--target", "drill"])
     }
 
     /// Names of the states in the store, as `1a/edge`; versions are left out.
-    pub fn states(&self) -> Vec<String> {
+    pub(crate) fn states(&self) -> Vec<String> {
         let mut found = Vec::new();
         let root = self.store().join("state");
         let Ok(phases) = std::fs::read_dir(&root) else {
@@ -147,7 +147,7 @@ impl Drill {
 }
 
 /// A step that makes one `terraform_data` and leaves a file for as long as it stands.
-pub fn marker_module(file: &Path) -> String {
+pub(crate) fn marker_module(file: &Path) -> String {
     format!(
         r#"resource "terraform_data" "it" {{
   input = "{file}"

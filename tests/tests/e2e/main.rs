@@ -1,5 +1,11 @@
 //! Whole-program tests: the real `rebuild` drives the real `tofu`, in a world of its own.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of tests fail like tests, and write files of the test's own world"
+)]
+
 mod broken_definitions;
 mod children;
 mod cloud;
