@@ -49,10 +49,6 @@ pub(crate) fn cargo() -> Cmd {
 }
 
 /// Returns the names of the caller's variables.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "xtask has no `rebuild` to read the environment for it"
-)]
 fn all_variables() -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
