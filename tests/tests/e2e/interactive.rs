@@ -13,11 +13,12 @@ fn a_checkpoint_asks_for_continue_pause_or_teardown() {
         .expect("phase 0")
         .expect("is verified")
         .expect("2 terraform_data created");
-    terminal.expect("continue").send("c\n");
+    terminal.expect("[c/p/t] ").send("c\n");
     terminal
-        .expect("continue")
+        .expect("[c/p/t] ")
         .send("x\n")
         .expect("type c, p or t")
+        .expect("[c/p/t] ")
         .send("p\n");
     terminal.wait().expect_code(0);
     assert_eq!(stage.book(), ["create 0-s", "create 1-s"]);
@@ -33,7 +34,7 @@ fn a_checkpoint_asks_for_continue_pause_or_teardown() {
 
     let stage = Stage::of(&["0: s", "1: s"]);
     let mut terminal = stage.rebuild(&UP).in_terminal();
-    terminal.expect("continue").send("t\n");
+    terminal.expect("[c/p/t] ").send("t\n");
     terminal.wait().expect_code(0);
     assert_eq!(stage.book(), ["create 0-s", "destroy 0-s"]);
     assert_eq!(stage.record()["status"], "torn-down");
@@ -70,7 +71,7 @@ fn teardown_is_offered_after_a_failure() {
     let stage = Stage::of(&["0: s", "1: s"]);
     stage.on("plan-1-s");
     let mut terminal = stage.rebuild(&UP).in_terminal();
-    terminal.expect("continue").send("c\n");
+    terminal.expect("[c/p/t] ").send("c\n");
     terminal.expect("the plan of 1-s is switched off");
     terminal
         .expect("tear down everything that stands in `drill`?")
