@@ -15,6 +15,8 @@ const TOFU: &str = "1.12.6";
 const TOFU_FITS: &str = ">=1.12.6, <1.13";
 /// The provider `local` that `tools/provider-local` builds. The last one that is a Go module.
 const PROVIDER_LOCAL: &str = "1.4.0";
+/// The provider `openstack` that `tools/provider-openstack` builds.
+const PROVIDER_OPENSTACK: &str = "3.4.0";
 /// The version under which the provider of `tools/provider-test` stands in the mirror.
 const PROVIDER_TEST: &str = "1.0.0";
 const CARGO_DENY: &str = "0.20.2";
@@ -29,6 +31,8 @@ pub(crate) struct Tools {
     pub(crate) tofu: Tool,
     /// The provider `local`, in a file system mirror.
     pub(crate) provider_local: Tool,
+    /// The provider `openstack`, in the same mirror.
+    pub(crate) provider_openstack: Tool,
     /// The provider `test` of our own, in the same mirror.
     pub(crate) provider_test: Tool,
     /// The CLI configuration that names the mirror and nothing else.
@@ -59,6 +63,11 @@ pub(crate) fn show(into: &Path, dev: bool) -> Result<()> {
         "terraform-provider-local",
         &tools.provider_local.path,
         &tools.provider_local.version,
+    )?;
+    line(
+        "terraform-provider-openstack",
+        &tools.provider_openstack.path,
+        &tools.provider_openstack.version,
     )?;
     line(
         "terraform-provider-test",
@@ -112,6 +121,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
         .with_context(|| format!("cannot find `{}`", into.display()))?;
     let tofu = tofu(&into)?;
     let provider_local = provider_local(&into)?;
+    let provider_openstack = provider_openstack(&into)?;
     let provider_test = provider_test(&into)?;
     let cli_config = into.join("mirror.tofurc");
     let mirror = into.join("mirror");
@@ -126,6 +136,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
     Ok(Tools {
         tofu,
         provider_local,
+        provider_openstack,
         provider_test,
         cli_config,
     })
@@ -207,6 +218,27 @@ fn provider_local(into: &Path) -> Result<Tool> {
     Ok(Tool {
         path,
         version: PROVIDER_LOCAL.to_owned(),
+    })
+}
+
+fn provider_openstack(into: &Path) -> Result<Tool> {
+    let namespace = "terraform-provider-openstack";
+    let path = in_mirror(into, namespace, "openstack", PROVIDER_OPENSTACK);
+    if !path.is_file() {
+        note(&format!(
+            "building the provider openstack {PROVIDER_OPENSTACK}"
+        ));
+        go_build(
+            into,
+            "tools/provider-openstack",
+            "github.com/terraform-provider-openstack/terraform-provider-openstack/v3",
+            "-s -w",
+            &path,
+        )?;
+    }
+    Ok(Tool {
+        path,
+        version: PROVIDER_OPENSTACK.to_owned(),
     })
 }
 
@@ -323,6 +355,12 @@ mod tests {
                 "tools/provider-local",
                 format!(
                     "github.com/terraform-providers/terraform-provider-local v{PROVIDER_LOCAL}"
+                ),
+            ),
+            (
+                "tools/provider-openstack",
+                format!(
+                    "github.com/terraform-provider-openstack/terraform-provider-openstack/v3 v{PROVIDER_OPENSTACK}"
                 ),
             ),
         ] {
