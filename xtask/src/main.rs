@@ -6,6 +6,7 @@ mod bench;
 mod ci;
 mod coverage;
 mod demo;
+mod schema;
 mod sh;
 mod test;
 mod tidy;
@@ -53,6 +54,8 @@ enum Command {
         #[arg(long)]
         checks_only: bool,
     },
+    /// Reduce what `tofu providers schema -json` prints to a schema that ships with the crate `provider`
+    Schema(schema::Options),
     /// Measure line coverage of each crate and hold it to its threshold
     Coverage(coverage::Options),
     /// Measure `rebuild` against a plain loop of tofu commands over the same root modules
@@ -79,6 +82,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test { args } => test::run(&args),
         Command::Tidy => tidy::run(&root()),
         Command::Ci { checks_only } => ci::run(checks_only),
+        Command::Schema(options) => schema::run(&options),
         Command::Coverage(options) => coverage::run(&options),
         Command::Bench(options) => bench::run(&options),
     }
