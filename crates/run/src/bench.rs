@@ -61,7 +61,7 @@ pub(crate) struct Bench<'m> {
     pub(crate) n_files: AtomicU64,
     /// Who hears the events of each step's commands.
     pub(crate) hearers: Mutex<BTreeMap<String, Arc<Hearer>>>,
-    /// Held while a phase's probes get their tree: several are asked at once.
+    /// Held while a tree gets its files.
     pub(crate) placing: Mutex<()>,
 }
 

@@ -240,17 +240,7 @@ impl Bench<'_> {
             Failure::of(phase_engine::ExitCode::Failed, error)
         };
         let dir = self.step_dir(step)?;
-        let bundle = &source.bundle;
-        dir.place(
-            tofu::Slot::Tree,
-            bundle.digest(),
-            &[],
-            bundle
-                .files()
-                .iter()
-                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
-        )
-        .map_err(|error| failed(&error))?;
+        self.place(&dir, tofu::Slot::Tree, source, &[])?;
         let scope = self.scope(values);
         let argv = resolve::argv(&what, argv, &scope)?;
         let stdin = match &exec.stdin {

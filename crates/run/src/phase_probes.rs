@@ -171,21 +171,7 @@ impl Bench<'_> {
             .parse()
             .map_err(|error| failed(&error))?;
         let dir = self.workshop.step(&key);
-        let bundle = &source.bundle;
-        let _alone = self
-            .placing
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        dir.place(
-            Slot::Tree,
-            bundle.digest(),
-            &[],
-            bundle
-                .files()
-                .iter()
-                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
-        )
-        .map_err(|error| failed(&error))?;
+        self.place(&dir, Slot::Tree, source, &[])?;
         let mut call = Invocation::new(program, dir.tree(Slot::Tree)).args(args);
         call.env = env;
         Ok(call)

@@ -1,7 +1,7 @@
 //! A tofu step's session: its tree, its data directory, its state, its values.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use phase_engine::{ExitCode, Failure, StepId};
 use platform::{Bundle, StepDef, TofuStep};
@@ -50,6 +50,25 @@ impl Bench<'_> {
         Ok(self.workshop.step(&key))
     }
 
+    /// Puts a bundle's files into a tree, one thread at a time: a step that is looked at, and one that needs its
+    /// outputs, may want the same tree at once.
+    pub(crate) fn place(
+        &self,
+        dir: &StepDir,
+        slot: Slot,
+        source: &Source,
+        root_modules: &[&str],
+    ) -> Result<(), Failure> {
+        let _alone = self.placing.lock().unwrap_or_else(PoisonError::into_inner);
+        let bundle = &source.bundle;
+        let files = bundle
+            .files()
+            .iter()
+            .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice()));
+        dir.place(slot, bundle.digest(), root_modules, files)
+            .map_err(|error| Failure::of(ExitCode::Failed, &error))
+    }
+
     /// Puts the bundle into the step's tree and opens a session there.
     pub(crate) fn session(&self, wanted: Wanted<'_>) -> Result<Session, Failure> {
         self.session_on(&self.server, wanted)
@@ -61,20 +80,14 @@ impl Bench<'_> {
         server: &Server,
         wanted: Wanted<'_>,
     ) -> Result<Session, Failure> {
-        let failed =
-            |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
         let dir = self.step_dir(wanted.step)?;
-        let bundle = &wanted.source.bundle;
-        dir.place(
+        self.place(
+            &dir,
             wanted.slot,
-            bundle.digest(),
+            wanted.source,
             &[wanted.tofu.root.as_str()],
-            bundle
-                .files()
-                .iter()
-                .map(|file| (file.path.as_str(), file.mode, file.bytes.as_slice())),
-        )
-        .map_err(|error| failed(&error))?;
+        )?;
+        let bundle = &wanted.source.bundle;
         let scope = self.scope(&self.target.values);
         let env = self.env_of(&format!("step `{}`", wanted.step), &wanted.def.env, &scope)?;
         let backend = wanted.state.map(|options| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::Value;
 use test_support::Outcome;
@@ -15,8 +15,14 @@ const PASSPHRASE: &str = "a passphrase of the tests \"1\"";
 
 /// A value with characters that JSON, URLs and shells write in other ways.
 fn secret(of: &str) -> String {
-    let pid = std::process::id();
-    format!("s3cret-{of}-{pid}\"q\\b/+%-{of}")
+    // Tests run beside each other, and each looks for its own.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let id = format!(
+        "{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
+    format!("s3cret-{of}-{id}\"q\\b/+%-{of}")
 }
 
 /// Everything that must not be found: each line of the value, and the forms that other formats give it.
