@@ -73,6 +73,14 @@ impl Failure {
         self
     }
 
+    /// Gives what was tried and why it failed in one line.
+    pub fn one_line(&self) -> String {
+        std::iter::once(self.what.as_str())
+            .chain(self.causes.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(": ")
+    }
+
     /// Says whether a signal ended it.
     pub fn is_interrupt(&self) -> bool {
         self.exit == ExitCode::Interrupted
@@ -98,6 +106,7 @@ mod tests {
     fn a_failure_says_why_and_what_to_do() {
         let failure = Failure::failed("x").because("y").hint("z").log("/log");
         assert_eq!(failure.causes, ["y"]);
+        assert_eq!(failure.one_line(), "x: y");
         assert_eq!(failure.hint.as_deref(), Some("z"));
         assert_eq!(failure.log, Some(PathBuf::from("/log")));
         assert!(!failure.is_interrupt());

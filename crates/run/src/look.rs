@@ -58,10 +58,7 @@ impl Sight {
     }
 
     fn undecided(step: &StepId, failure: &Failure, def: Option<&StepDef>) -> Self {
-        let message = std::iter::once(failure.what.as_str())
-            .chain(failure.causes.iter().map(String::as_str))
-            .collect::<Vec<_>>()
-            .join(": ");
+        let message = failure.one_line();
         Self::of(step, None, Looked::Undecided { message }, def)
     }
 }
@@ -161,13 +158,7 @@ impl Bench<'_> {
 
     /// Compares a step's state with the recorded one; nothing is compared where none was ever recorded.
     fn compare_state(&self, entry: &StandingEntry) -> Option<StateObservation> {
-        let message = |error: &BackendError| {
-            let failure = stopped(error);
-            std::iter::once(failure.what)
-                .chain(failure.causes)
-                .collect::<Vec<_>>()
-                .join(": ")
-        };
+        let message = |error: &BackendError| stopped(error).one_line();
         let found = match self.server.backend().read_state(&entry.step.key()) {
             Ok(Some(state)) => StateFacts::Present {
                 lineage: state.header.lineage,
@@ -212,13 +203,9 @@ impl Bench<'_> {
         ) {
             Ok(()) => Looked::Verified,
             Err(failure) if failure.is_interrupt() => Looked::NotRun { why: failure.what },
-            Err(failure) => {
-                let message = std::iter::once(failure.what)
-                    .chain(failure.causes)
-                    .collect::<Vec<_>>()
-                    .join(": ");
-                Looked::VerifyFailed { message }
-            }
+            Err(failure) => Looked::VerifyFailed {
+                message: failure.one_line(),
+            },
         };
         Sight::of(step, None, looked, Some(def))
     }

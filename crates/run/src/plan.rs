@@ -213,8 +213,7 @@ impl TargetWorld<'_, '_> {
         }
         if let Err(failure) = self.fill_plan(def, &mut plan) {
             plan.verdict = PlanVerdict::Failed;
-            let text = std::iter::once(failure.what).chain(failure.causes);
-            plan.error = Some(self.bench.masked(&text.collect::<Vec<_>>().join(": ")));
+            plan.error = Some(self.bench.masked(&failure.one_line()));
         }
         plan
     }

@@ -215,10 +215,7 @@ impl Probe for StandingProbe<'_, '_, '_> {
             Ok(()) => CheckResult::Passed,
             Err(failure) if failure.is_interrupt() => CheckResult::NotRun { why: failure.what },
             Err(failure) => CheckResult::Failed {
-                message: std::iter::once(failure.what)
-                    .chain(failure.causes)
-                    .collect::<Vec<_>>()
-                    .join(": "),
+                message: failure.one_line(),
             },
         }
     }
