@@ -82,6 +82,7 @@ impl Copy {
         set("TF_CLI_CONFIG_FILE", self.workshop.cli_config().into());
         set("TF_DATA_DIR", data_dir.into());
         set("GOGC", "400".into());
+        set(tofu::PLUGIN_TLS_OFF, "1".into());
         if let Some(sockets) = &self.sockets {
             set("PLUGIN_UNIX_SOCKET_DIR", sockets.path().into());
         }

@@ -21,6 +21,10 @@ pub struct Backend {
     pub password: Secret,
 }
 
+/// Lets `tofu` and its plugins speak over their socket without TLS (read by OpenTofu's
+/// `internal/command/meta_providers.go`).
+pub const PLUGIN_TLS_OFF: &str = "TF_DISABLE_PLUGIN_TLS";
+
 /// Everything that goes into the environment.
 pub(crate) struct Parts<'a> {
     pub(crate) base: &'a BTreeMap<OsString, OsString>,
@@ -65,6 +69,9 @@ pub(crate) fn environment(parts: &Parts<'_>) -> BTreeMap<OsString, OsString> {
     set("TF_IN_AUTOMATION", "1".into());
     set("TF_INPUT", "0".into());
     set("CHECKPOINT_DISABLE", "1".into());
+    // With TLS a plugin makes a key at every start, which is half of a short command's time. Its socket lies in
+    // TMPDIR, which nobody but us can enter.
+    set(PLUGIN_TLS_OFF, "1".into());
     set("TF_CLI_CONFIG_FILE", parts.cli_config.into());
     set("TF_DATA_DIR", parts.data_dir.into());
     if let Some(backend) = parts.backend {
@@ -118,6 +125,7 @@ mod tests {
                 "PATH",
                 "TF_CLI_CONFIG_FILE",
                 "TF_DATA_DIR",
+                "TF_DISABLE_PLUGIN_TLS",
                 "TF_INPUT",
                 "TF_IN_AUTOMATION",
                 "TMPDIR"

@@ -34,7 +34,7 @@ pub use arguments::{PlanMode, PlanOptions};
 pub use check::{CheckError, Checker, TestReport};
 pub use cli_config::CliConfigError;
 pub use control::{Control, Observer, Uncontrolled, Unobserved, Wanted};
-pub use environment::Backend;
+pub use environment::{Backend, PLUGIN_TLS_OFF};
 pub use error::{Cause, InitFailure, RunError};
 pub use events::{Action, Change, Diagnostic, Event, EventLine, Severity};
 pub use lock_file::{LOCK_FILE_NAME, LockEntry, LockFile, LockFileError};
