@@ -38,6 +38,19 @@ pub(crate) struct Options {
 
 /// Runs the tests and prints a table; fails where a crate stays below its threshold.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    measure(options, false)
+}
+
+/// Runs every test there is, as `cargo xtask test` does, and holds each crate to its threshold.
+pub(crate) fn test_whole() -> Result<()> {
+    let options = Options {
+        packages: Vec::new(),
+        least: None,
+    };
+    measure(&options, true)
+}
+
+fn measure(options: &Options, whole: bool) -> Result<()> {
     let llvm = Llvm::find_or_install()?;
     test::demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
@@ -52,6 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let compiler = instrumenting_compiler(&directory)?;
 
     let packages: Vec<String> = match options.packages.as_slice() {
+        [] if whole => vec!["--workspace".to_owned()],
         [] => vec![
             "--workspace".to_owned(),
             "--exclude".to_owned(),
@@ -82,6 +96,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     ]))
     .read_loudly()?;
     instrumented(cargo().args(["test", "--tests", "--no-fail-fast", "--locked"])).run()?;
+    if whole {
+        cargo()
+            .args(["test", "--doc", "--workspace", "--locked"])
+            .current_dir(&root())
+            .run()?;
+    }
 
     // A program that was killed while it wrote leaves half a profile; that one alone is left out.
     let merged = directory.join("merged.profdata");

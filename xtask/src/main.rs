@@ -42,6 +42,9 @@ enum Command {
     Demo,
     /// Run every test, with the real tools
     Test {
+        /// Also measure line coverage of each crate and hold it to its threshold
+        #[arg(long, conflicts_with = "args")]
+        coverage: bool,
         /// Passed on to `cargo test`: a filter, or `-p CRATE`
         #[arg(last = true)]
         args: Vec<String>,
@@ -79,7 +82,8 @@ fn run(command: Command) -> Result<()> {
             tools::show(&into, dev)
         }
         Command::Demo => demo::run(),
-        Command::Test { args } => test::run(&args),
+        Command::Test { coverage: true, .. } => coverage::test_whole(),
+        Command::Test { args, .. } => test::run(&args),
         Command::Tidy => tidy::run(&root()),
         Command::Ci { checks_only } => ci::run(checks_only),
         Command::Schema(options) => schema::run(&options),
