@@ -45,10 +45,22 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileErr
 /// # Errors
 /// When any part fails; the old file is untouched then.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    write_atomically_with(path, mode, |file| file.write_all(bytes))
+}
+
+/// [`write_atomically`] of what `fill` writes, for values that are not held in memory.
+///
+/// # Errors
+/// When `fill` or any other part fails; the old file is untouched then.
+pub fn write_atomically_with(
+    path: &Path,
+    mode: u32,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), FileError> {
     let directory = directory_of(path);
     let (mut file, temporary) = temporary_beside(path, directory)?;
     let written = (|| {
-        file.write_all(bytes).map_err(failed("write", &temporary))?;
+        fill(&mut file).map_err(failed("write", &temporary))?;
         file.set_permissions(Permissions::from_mode(mode))
             .map_err(failed("set the mode of", &temporary))?;
         file.sync_all().map_err(failed("sync", &temporary))?;

@@ -1,12 +1,14 @@
 //! The rules: who may read, write and lock a state. No HTTP here.
 
 use crate::versions::Ages;
-use crate::{BackendError, LockInfo, StateLock};
+use crate::{BackendError, LockInfo, Names, StateLock};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::lock::Hold;
-use store::{Key, StateHeader, Store, Versioned, Writer, layout, settle, state_file};
+use store::{
+    Body, Key, StateHeader, Store, Tag, VersionedBody, Writer, layout, settle, state_file,
+};
 
 /// Asked before each write whether the target's lock is still held.
 pub type Guard = Arc<dyn Fn() -> Hold + Send + Sync>;
@@ -35,19 +37,47 @@ impl fmt::Debug for StateFile {
     }
 }
 
-impl StateFile {
-    pub(crate) fn decode(key: &Key, body: &[u8]) -> Result<Self, BackendError> {
-        match state_file::decode(body) {
-            Ok((header, bytes)) => Ok(Self {
-                header,
-                bytes: bytes.to_vec(),
-            }),
+/// A state with its header, which need not fit into memory.
+#[derive(Debug, Clone)]
+pub struct StateBody {
+    /// Who wrote it, its lineage, serial and digest.
+    pub header: StateHeader,
+    /// OpenTofu's bytes, encrypted where the target is.
+    pub bytes: Body,
+}
+
+impl StateBody {
+    pub(crate) fn decode(key: &Key, body: &Body) -> Result<Self, BackendError> {
+        match state_file::decode_body(body) {
+            Ok((header, bytes)) => Ok(Self { header, bytes }),
             Err(source) => Err(BackendError::Damaged {
                 key: key.to_string(),
                 source,
             }),
         }
     }
+
+    pub(crate) fn into_file(self, key: &Key) -> Result<StateFile, BackendError> {
+        let bytes = self
+            .bytes
+            .to_vec()
+            .map_err(|source| BackendError::Damaged {
+                key: key.to_string(),
+                source: state_file::StateFileError::Unreadable(source),
+            })?;
+        Ok(StateFile {
+            header: self.header,
+            bytes,
+        })
+    }
+}
+
+/// The state that is there.
+pub(crate) struct Current {
+    pub(crate) state: StateBody,
+    /// The whole value, with the header.
+    pub(crate) value: Body,
+    pub(crate) tag: Tag,
 }
 
 /// What the record knows of a state: it must be there, as this or later.
@@ -71,6 +101,7 @@ pub enum Written {
 /// The states of one target.
 pub struct StateBackend {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) names: Names,
     fence: u64,
     writer: Writer,
     guard: Guard,
@@ -102,6 +133,7 @@ impl StateBackend {
     pub fn new(store: Arc<dyn Store>, fence: u64, writer: Writer, guard: Guard) -> Self {
         Self {
             store,
+            names: Names::Steps,
             fence,
             writer,
             guard,
@@ -110,12 +142,41 @@ impl StateBackend {
         }
     }
 
+    /// The same states, found by `names`.
+    #[must_use]
+    pub fn named(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     /// Reads a step's state; `None` where there is none.
     ///
     /// # Errors
     /// Where the store can't be read, or the state is damaged.
     pub fn read_state(&self, step_key: &str) -> Result<Option<StateFile>, BackendError> {
-        Ok(self.current(step_key)?.map(|(file, _)| file))
+        let key = self.names.state(step_key)?;
+        let found = self.read_body(step_key)?;
+        found.map(|state| state.into_file(&key)).transpose()
+    }
+
+    /// [`read_state`](Self::read_state) of a state that need not fit into memory.
+    ///
+    /// # Errors
+    /// As [`read_state`](Self::read_state).
+    pub fn read_body(&self, step_key: &str) -> Result<Option<StateBody>, BackendError> {
+        Ok(self.current(step_key)?.map(|current| current.state))
+    }
+
+    /// Reads the header of a step's state alone; nothing is checked against its digest.
+    ///
+    /// # Errors
+    /// As [`read_state`](Self::read_state).
+    pub fn read_header(&self, step_key: &str) -> Result<Option<StateHeader>, BackendError> {
+        self.header_at(&self.names.state(step_key)?)
     }
 
     /// Reads a step's state that must be there.
@@ -127,9 +188,9 @@ impl StateBackend {
         &self,
         step_key: &str,
         demand: &Demand,
-    ) -> Result<StateFile, BackendError> {
+    ) -> Result<StateBody, BackendError> {
         let step = step_key.to_owned();
-        let Some(file) = self.read_state(step_key)? else {
+        let Some(file) = self.read_body(step_key)? else {
             return Err(BackendError::Lost {
                 step,
                 serial: demand.serial,
@@ -162,7 +223,50 @@ impl StateBackend {
         bytes: &[u8],
         lock_id: Option<&str>,
     ) -> Result<Written, BackendError> {
-        self.write(step_key, bytes, Right::Lock(lock_id))
+        self.write_body(step_key, &Body::from(bytes.to_vec()), lock_id)
+    }
+
+    /// [`write_state`](Self::write_state) of a state that need not fit into memory.
+    ///
+    /// # Errors
+    /// As [`write_state`](Self::write_state).
+    pub fn write_body(
+        &self,
+        step_key: &str,
+        bytes: &Body,
+        lock_id: Option<&str>,
+    ) -> Result<Written, BackendError> {
+        self.write(step_key, bytes, Right::Lock(lock_id), follows)
+    }
+
+    /// Puts a state in the place of the one that is there, for the holder of the lock `lock_id`: an older serial
+    /// too, and another lineage where `lineage` names it. What it replaces goes to the versions.
+    ///
+    /// # Errors
+    /// Where the lock is not held, and [`BackendError::Lineage`] where the state is of another lineage than the
+    /// one that is there and than `lineage`.
+    pub fn restore(
+        &self,
+        step_key: &str,
+        bytes: &Body,
+        lock_id: Option<&str>,
+        lineage: &str,
+    ) -> Result<Written, BackendError> {
+        self.write(
+            step_key,
+            bytes,
+            Right::Lock(lock_id),
+            |step, stored, offered| {
+                if offered.lineage != stored.lineage && offered.lineage != lineage {
+                    return Err(other_lineage(step, stored, offered));
+                }
+                Ok(if offered.digest == stored.digest {
+                    Written::Already
+                } else {
+                    Written::New
+                })
+            },
+        )
     }
 
     /// Writes what was rescued (an `errored.tfstate`), byte for byte, where no lock is held.
@@ -170,7 +274,12 @@ impl StateBackend {
     /// # Errors
     /// As [`write_state`](Self::write_state); [`BackendError::Locked`] where the state is locked.
     pub fn write_rescued(&self, step_key: &str, bytes: &[u8]) -> Result<Written, BackendError> {
-        self.write(step_key, bytes, Right::Unlocked)
+        self.write(
+            step_key,
+            &Body::from(bytes.to_vec()),
+            Right::Unlocked,
+            follows,
+        )
     }
 
     /// Moves a state to its versions for the holder of the lock `lock_id`; none is no error.
@@ -195,11 +304,18 @@ impl StateBackend {
     /// Where the store can't be read.
     pub fn list_states(&self) -> Result<Vec<String>, BackendError> {
         let keys = self.store.list(layout::STATES)?;
-        Ok(keys
-            .iter()
-            .filter_map(layout::step_of_state)
-            .map(ToOwned::to_owned)
-            .collect())
+        let paths = keys.iter().filter_map(|key| self.names.path_of_state(key));
+        Ok(paths.collect())
+    }
+
+    /// The steps whose state is locked, as step keys.
+    ///
+    /// # Errors
+    /// Where the store can't be read.
+    pub fn list_locks(&self) -> Result<Vec<String>, BackendError> {
+        let keys = self.store.list(layout::STATE_LOCKS)?;
+        let paths = keys.iter().filter_map(|key| self.names.path_of_lock(key));
+        Ok(paths.collect())
     }
 
     /// Takes a state's lock; taking it again with the same id changes nothing.
@@ -207,7 +323,7 @@ impl StateBackend {
     /// # Errors
     /// [`BackendError::Locked`] where another holds it.
     pub fn lock(&self, step_key: &str, info: &LockInfo) -> Result<(), BackendError> {
-        let key = layout::state_lock(step_key)?;
+        let key = self.names.lock(step_key)?;
         let lock = StateLock::new(self.fence, self.writer.clone(), info.clone());
         let damaged = |source| BackendError::DamagedLock {
             step: step_key.to_owned(),
@@ -244,10 +360,10 @@ impl StateBackend {
     /// [`BackendError::Locked`] where another holds it, [`BackendError::UnknownLock`] where nobody
     /// does and this process has not released this id just now.
     pub fn unlock(&self, step_key: &str, id: &str) -> Result<(), BackendError> {
-        let key = layout::state_lock(step_key)?;
+        let key = self.names.lock(step_key)?;
         let step = || step_key.to_owned();
         for _ in 0..MAX_TRIES {
-            let Some((found, value)) = self.current_lock(step_key)? else {
+            let Some((found, tag)) = self.current_lock(step_key)? else {
                 return if self.was_released(step_key, id) {
                     Ok(())
                 } else {
@@ -264,7 +380,7 @@ impl StateBackend {
                 });
             }
             self.guarded()?;
-            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+            match settle::delete_if_match(&*self.store, &key, &tag) {
                 Ok(()) => {
                     self.remember_released(step_key, id);
                     return Ok(());
@@ -295,16 +411,16 @@ impl StateBackend {
         step_key: &str,
         is_dead: &dyn Fn(&Writer) -> bool,
     ) -> Result<Option<StateLock>, BackendError> {
-        let key = layout::state_lock(step_key)?;
+        let key = self.names.lock(step_key)?;
         for _ in 0..MAX_TRIES {
-            let Some((found, value)) = self.current_lock(step_key)? else {
+            let Some((found, tag)) = self.current_lock(step_key)? else {
                 return Ok(None);
             };
             if !is_dead(&found.writer) {
                 return Ok(None);
             }
             self.guarded()?;
-            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+            match settle::delete_if_match(&*self.store, &key, &tag) {
                 Ok(()) => return Ok(Some(found)),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
@@ -325,12 +441,9 @@ impl StateBackend {
         is_dead: &dyn Fn(&Writer) -> bool,
     ) -> Result<Vec<String>, BackendError> {
         let mut released = Vec::new();
-        for key in self.store.list(layout::STATE_LOCKS)? {
-            let Some(step_key) = layout::step_of_lock(&key) else {
-                continue;
-            };
-            if self.release_lock_of_dead(step_key, is_dead)?.is_some() {
-                released.push(step_key.to_owned());
+        for step_key in self.list_locks()? {
+            if self.release_lock_of_dead(&step_key, is_dead)?.is_some() {
+                released.push(step_key);
             }
         }
         Ok(released)
@@ -339,34 +452,36 @@ impl StateBackend {
     fn write(
         &self,
         step_key: &str,
-        bytes: &[u8],
+        bytes: &Body,
         right: Right<'_>,
+        may_follow: impl Fn(&str, &StateHeader, &StateHeader) -> Result<Written, BackendError>,
     ) -> Result<Written, BackendError> {
-        let key = layout::state(step_key)?;
+        let key = self.names.state(step_key)?;
         let not_a_state = |source| BackendError::NotAState {
             step: step_key.to_owned(),
             source,
         };
         let header =
-            StateHeader::of(bytes, self.writer.clone(), self.fence).map_err(not_a_state)?;
-        let body = state_file::encode(&header, bytes).map_err(not_a_state)?;
+            StateHeader::of_body(bytes, self.writer.clone(), self.fence).map_err(not_a_state)?;
+        let line = state_file::line(&header).map_err(not_a_state)?;
         for _ in 0..MAX_TRIES {
             self.allowed(step_key, right)?;
             let current = self.current(step_key)?;
             let done = match &current {
                 None => {
                     self.guarded()?;
-                    settle::put_if_absent(&*self.store, &key, &body)
+                    settle::put_body_if_absent(&*self.store, &key, &line, bytes)
                 }
-                Some((file, value)) => {
-                    self.not_fenced_off(file.header.fence)?;
-                    if follows(step_key, &file.header, &header)? == Written::Already {
+                Some(current) => {
+                    let stored = &current.state.header;
+                    self.not_fenced_off(stored.fence)?;
+                    if may_follow(step_key, stored, &header)? == Written::Already {
                         return Ok(Written::Already);
                     }
                     self.guarded()?;
-                    self.keep(step_key, file, value)?;
+                    self.keep(step_key, current)?;
                     self.guarded()?;
-                    settle::put_if_match(&*self.store, &key, &body, &value.tag)
+                    settle::put_body_if_match(&*self.store, &key, &line, bytes, &current.tag)
                 }
             };
             match done {
@@ -386,17 +501,17 @@ impl StateBackend {
     }
 
     fn delete(&self, step_key: &str, right: Right<'_>) -> Result<bool, BackendError> {
-        let key = layout::state(step_key)?;
+        let key = self.names.state(step_key)?;
         for _ in 0..MAX_TRIES {
             self.allowed(step_key, right)?;
-            let Some((file, value)) = self.current(step_key)? else {
+            let Some(current) = self.current(step_key)? else {
                 return Ok(false);
             };
-            self.not_fenced_off(file.header.fence)?;
+            self.not_fenced_off(current.state.header.fence)?;
             self.guarded()?;
-            self.keep(step_key, &file, &value)?;
+            self.keep(step_key, &current)?;
             self.guarded()?;
-            match settle::delete_if_match(&*self.store, &key, &value.tag) {
+            match settle::delete_if_match(&*self.store, &key, &current.tag) {
                 Ok(()) => {
                     self.prune(step_key);
                     return Ok(true);
@@ -442,20 +557,37 @@ impl StateBackend {
         }
     }
 
-    fn current(&self, step_key: &str) -> Result<Option<(StateFile, Versioned)>, BackendError> {
-        let key = layout::state(step_key)?;
-        match self.store.get(&key)? {
-            None => Ok(None),
-            Some(value) => Ok(Some((StateFile::decode(&key, &value.bytes)?, value))),
+    fn current(&self, step_key: &str) -> Result<Option<Current>, BackendError> {
+        let key = self.names.state(step_key)?;
+        let Some(VersionedBody { body: value, tag }) = self.store.get_body(&key)? else {
+            return Ok(None);
+        };
+        Ok(Some(Current {
+            state: StateBody::decode(&key, &value)?,
+            value,
+            tag,
+        }))
+    }
+
+    pub(crate) fn header_at(&self, key: &Key) -> Result<Option<StateHeader>, BackendError> {
+        let Some(start) = self.store.get_start(key, state_file::MAX_HEADER)? else {
+            return Ok(None);
+        };
+        match state_file::header_at_start(&start) {
+            Ok((header, _)) => Ok(Some(header)),
+            Err(source) => Err(BackendError::Damaged {
+                key: key.to_string(),
+                source,
+            }),
         }
     }
 
-    fn read_lock(&self, step_key: &str) -> Result<Option<(StateLock, Versioned)>, BackendError> {
-        let Some(value) = self.store.get(&layout::state_lock(step_key)?)? else {
+    fn read_lock(&self, step_key: &str) -> Result<Option<(StateLock, Tag)>, BackendError> {
+        let Some(value) = self.store.get(&self.names.lock(step_key)?)? else {
             return Ok(None);
         };
         match StateLock::decode(&value.bytes) {
-            Ok(lock) => Ok(Some((lock, value))),
+            Ok(lock) => Ok(Some((lock, value.tag))),
             Err(source) => Err(BackendError::DamagedLock {
                 step: step_key.to_owned(),
                 source,
@@ -464,7 +596,7 @@ impl StateBackend {
     }
 
     /// The lock that is there, for a caller that means to act on it.
-    fn current_lock(&self, step_key: &str) -> Result<Option<(StateLock, Versioned)>, BackendError> {
+    fn current_lock(&self, step_key: &str) -> Result<Option<(StateLock, Tag)>, BackendError> {
         let found = self.read_lock(step_key)?;
         if let Some((lock, _)) = &found {
             self.not_fenced_off(lock.fence)?;
@@ -498,12 +630,7 @@ fn follows(
     let step = || step_key.to_owned();
     let gets_lineage = stored.lineage.is_empty() && !offered.lineage.is_empty();
     if stored.lineage != offered.lineage && !gets_lineage {
-        let (stored, offered) = (stored.lineage.clone(), offered.lineage.clone());
-        return Err(BackendError::Lineage {
-            step: step(),
-            stored,
-            offered,
-        });
+        return Err(other_lineage(step_key, stored, offered));
     }
     if offered.serial < stored.serial {
         return Err(BackendError::OlderSerial {
@@ -522,6 +649,14 @@ fn follows(
         step: step(),
         serial: stored.serial,
     })
+}
+
+fn other_lineage(step_key: &str, stored: &StateHeader, offered: &StateHeader) -> BackendError {
+    BackendError::Lineage {
+        step: step_key.to_owned(),
+        stored: stored.lineage.clone(),
+        offered: offered.lineage.clone(),
+    }
 }
 
 #[cfg(test)]

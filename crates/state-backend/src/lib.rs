@@ -16,12 +16,15 @@ mod backend;
 mod error;
 mod grant;
 mod lock_info;
+mod names;
 mod server;
 mod versions;
 
-pub use backend::{Demand, Guard, StateBackend, StateFile, Written};
+pub use answer::{Answer, Asked, Verb, answer};
+pub use backend::{Demand, Guard, StateBackend, StateBody, StateFile, Written};
 pub use error::BackendError;
 pub use grant::{Access, GrantOptions};
 pub use lock_info::{LockInfo, LockInfoError, StateLock};
+pub use names::Names;
 pub use server::{Fault, Refusal, RequestSeen, Server, ServerError, ServerOptions};
 pub use versions::{N_VERSIONS, Version};

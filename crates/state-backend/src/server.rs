@@ -296,18 +296,29 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     };
     let asked = Asked {
         verb,
-        grant,
+        path: grant.step_key,
+        read_only: grant.options.read_only,
+        must_exist: grant.options.must_exist,
         id: seen.id.clone(),
-        headers: parts.headers,
-        body: body.into(),
+        version: None,
+        restores: None,
+        content_md5: text_of(&parts.headers, "content-md5"),
+        body: store::Body::from(Vec::from(body)),
     };
-    let answered = tokio::task::spawn_blocking(move || answer_seen(&shared, &seen, &asked)).await;
-    respond(answered.unwrap_or_else(|_| {
-        Answer::text(
+    let answered =
+        tokio::task::spawn_blocking(move || respond(answer_seen(&shared, &seen, &asked))).await;
+    answered.unwrap_or_else(|_| {
+        respond(Answer::text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the state backend failed",
-        )
-    }))
+        ))
+    })
+}
+
+/// A header that is there and is text; one that is not is as wrong as a false one.
+fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = headers.get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn answer_seen(shared: &Shared, seen: &RequestSeen, asked: &Asked) -> Answer {
@@ -359,7 +370,10 @@ impl Shared {
             method: seen.method.clone(),
             step_key: seen.step_key.clone(),
             status: answer.status.as_u16(),
-            why: String::from_utf8_lossy(&answer.body).into_owned(),
+            why: answer.body.to_vec().map_or_else(
+                |error| error.to_string(),
+                |text| String::from_utf8_lossy(&text).into_owned(),
+            ),
         });
     }
 }
@@ -397,7 +411,12 @@ fn unauthorized() -> Response {
 }
 
 fn respond(answer: Answer) -> Response {
-    let mut response = Response::new(Body::from(answer.body));
+    let Ok(bytes) = answer.body.to_vec() else {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        return response;
+    };
+    let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = answer.status;
     if let Some(md5) = answer
         .content_md5

@@ -1,8 +1,9 @@
 //! Earlier versions of a state: kept before a state is replaced, the last ones only.
 
-use crate::{BackendError, StateBackend, StateFile};
+use crate::backend::Current;
+use crate::{BackendError, StateBackend, StateBody, StateFile};
 use std::collections::HashMap;
-use store::{Key, Versioned, layout, settle, state_file};
+use store::{Key, StateHeader, VersionedBody, settle, state_file};
 
 /// How many earlier versions of a state are kept.
 pub const N_VERSIONS: usize = 20;
@@ -25,12 +26,26 @@ type Age = (u64, u64, u32);
 pub(crate) type Ages = HashMap<Key, Age>;
 
 impl Version {
-    fn parse(key: Key) -> Option<Self> {
-        let (_, number) = key.as_str().rsplit_once('@')?;
-        let (serial, copy) = number.split_once('.').unwrap_or((number, "1"));
-        let (serial, copy) = (serial.parse().ok()?, copy.parse().ok()?);
+    fn parse(prefix: &str, key: Key) -> Option<Self> {
+        let (serial, copy) = numbers(key.as_str().strip_prefix(prefix)?)?;
         Some(Self { key, serial, copy })
     }
+
+    /// What it is called: `7`, or `7.2` where it is the second of that serial.
+    pub fn name(&self) -> String {
+        match self.copy {
+            1 => self.serial.to_string(),
+            copy => format!("{}.{copy}", self.serial),
+        }
+    }
+}
+
+fn numbers(name: &str) -> Option<(u64, u32)> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (serial, copy) = name.split_once('.').unwrap_or((name, "1"));
+    (is_number(serial) && is_number(copy))
+        .then(|| Some((serial.parse().ok()?, copy.parse().ok()?)))
+        .flatten()
 }
 
 impl StateBackend {
@@ -39,9 +54,12 @@ impl StateBackend {
     /// # Errors
     /// Where the store can't be read.
     pub fn versions(&self, step_key: &str) -> Result<Vec<Version>, BackendError> {
-        let prefix = format!("{}@", layout::state(step_key)?);
+        let prefix = format!("{}@", self.names.state(step_key)?);
         let listed = self.store.list(&prefix)?;
-        let mut versions: Vec<_> = listed.into_iter().filter_map(Version::parse).collect();
+        let parsed = listed
+            .into_iter()
+            .filter_map(|key| Version::parse(&prefix, key));
+        let mut versions: Vec<_> = parsed.collect();
         versions.sort_by_key(|version| (version.serial, version.copy));
         Ok(versions)
     }
@@ -51,30 +69,62 @@ impl StateBackend {
     /// # Errors
     /// Where the store can't be read, or the version is damaged.
     pub fn read_version(&self, version: &Version) -> Result<Option<StateFile>, BackendError> {
-        match self.store.get(&version.key)? {
+        let found = self.read_version_body(version)?;
+        found.map(|state| state.into_file(&version.key)).transpose()
+    }
+
+    /// [`read_version`](Self::read_version) of a state that need not fit into memory.
+    ///
+    /// # Errors
+    /// As [`read_version`](Self::read_version).
+    pub fn read_version_body(&self, version: &Version) -> Result<Option<StateBody>, BackendError> {
+        match self.store.get_body(&version.key)? {
             None => Ok(None),
-            Some(value) => StateFile::decode(&version.key, &value.bytes).map(Some),
+            Some(VersionedBody { body, .. }) => StateBody::decode(&version.key, &body).map(Some),
         }
     }
 
-    /// Copies a step's state, as it is stored, to its versions.
-    pub(crate) fn keep(
+    /// Reads the header of an earlier version alone; nothing is checked against its digest.
+    ///
+    /// # Errors
+    /// As [`read_version`](Self::read_version).
+    pub fn read_version_header(
+        &self,
+        version: &Version,
+    ) -> Result<Option<StateHeader>, BackendError> {
+        self.header_at(&version.key)
+    }
+
+    /// The earlier version that is called `name` ([`Version::name`]); `None` where there is none.
+    ///
+    /// # Errors
+    /// Where the path has no key.
+    pub fn version_named(
         &self,
         step_key: &str,
-        file: &StateFile,
-        value: &Versioned,
-    ) -> Result<(), BackendError> {
+        name: &str,
+    ) -> Result<Option<Version>, BackendError> {
+        let Some((serial, copy)) = numbers(name) else {
+            return Ok(None);
+        };
+        let key = self.names.version(step_key, serial, copy)?;
+        Ok(Some(Version { key, serial, copy }))
+    }
+
+    /// Copies a step's state, as it is stored, to its versions.
+    pub(crate) fn keep(&self, step_key: &str, current: &Current) -> Result<(), BackendError> {
+        let header = &current.state.header;
         for copy in 1.. {
-            let key = layout::state_version(step_key, file.header.serial, copy)?;
-            match settle::put_if_absent(&*self.store, &key, &value.bytes) {
+            let key = self.names.version(step_key, header.serial, copy)?;
+            match settle::put_body_if_absent(&*self.store, &key, b"", &current.value) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
             // Kept already by a write that was cut after this, or another state of that serial.
-            let is_same = self.store.get(&key)?.is_some_and(|kept| {
-                state_file::decode(&kept.bytes)
-                    .is_ok_and(|(kept, _)| kept.digest == file.header.digest)
+            let is_same = self.store.get_body(&key)?.is_some_and(|kept| {
+                state_file::decode_body(&kept.body)
+                    .is_ok_and(|(kept, _)| kept.digest == header.digest)
             });
             if is_same {
                 return Ok(());
@@ -109,7 +159,7 @@ impl StateBackend {
         versions.sort_by_key(|version| ages.get(&version.key).copied());
         for version in &versions[..n_surplus] {
             ages.remove(&version.key);
-            if let Some(value) = self.store.get(&version.key)? {
+            if let Some(value) = self.store.get_body(&version.key)? {
                 settle::delete_if_match(&*self.store, &version.key, &value.tag)?;
             }
         }
@@ -117,13 +167,11 @@ impl StateBackend {
     }
 
     fn age(&self, version: &Version) -> Result<Age, BackendError> {
-        let value = self.store.get(&version.key)?;
+        let start = self.store.get_start(&version.key, state_file::MAX_HEADER)?;
         // What can't be read goes first.
-        let header = value.and_then(|value| {
-            state_file::decode(&value.bytes)
-                .ok()
-                .map(|(header, _)| header)
-        });
+        let header = start
+            .and_then(|start| state_file::header_at_start(&start).ok())
+            .map(|(header, _)| header);
         Ok(header.map_or((0, 0, 0), |header| {
             (header.fence, version.serial, version.copy)
         }))

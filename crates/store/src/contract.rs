@@ -2,7 +2,7 @@
 //!
 //! The functions panic where a store breaks the contract. Each takes a new, empty store.
 
-use crate::{Key, Store, Tag, WriteError, settle};
+use crate::{Body, Key, Store, Tag, WriteError, settle};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -15,6 +15,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Store>) {
     deletion_needs_the_version_that_was_read(make());
     lists_are_sorted_and_whole(make());
     big_values_are_kept(make());
+    values_in_parts_are_values(make());
     one_of_many_creates(make(), 8, 10);
     one_of_many_replaces(make(), 8, 10);
     no_update_is_lost(make(), 6, 10);
@@ -239,6 +240,69 @@ pub fn errors_name_store_and_key(store: Arc<dyn Store>) {
     assert!(
         text.contains(key.as_str()) && text.contains(&store.describe()),
         "{text}"
+    );
+}
+
+/// What is written in two parts, and read without being held, is a value like any other.
+pub fn values_in_parts_are_values(store: Arc<dyn Store>) {
+    use std::io::Write as _;
+    let key = key("state/1a/edge");
+    let long: Vec<u8> = (0..900_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let mut writer = store
+        .body_writer()
+        .expect("a healthy store takes a value in");
+    writer.write_all(&long).expect("there is room");
+    let tail = writer.finish().expect("there is room");
+    assert!(
+        store
+            .get_body(&key)
+            .expect("a healthy store answers")
+            .is_none()
+    );
+    assert!(
+        store
+            .get_start(&key, 9)
+            .expect("a healthy store answers")
+            .is_none()
+    );
+    let tag = store
+        .put_body_if_absent(&key, b"head\n", &tail)
+        .expect("the key is absent");
+    assert!(is_conflict(
+        store.put_body_if_absent(&key, b"head\n", &tail)
+    ));
+    let found = store
+        .get(&key)
+        .expect("a healthy store answers")
+        .expect("it was written");
+    assert_eq!(found.bytes, [b"head\n", &long[..]].concat());
+    assert_eq!(found.tag, tag);
+    let read = store
+        .get_body(&key)
+        .expect("a healthy store answers")
+        .expect("it was written");
+    assert_eq!(read.tag, tag);
+    assert_eq!(
+        store
+            .get_start(&key, 7)
+            .expect("a healthy store answers")
+            .as_deref(),
+        Some(&b"head\n\0\x01"[..])
+    );
+    let next = Body::from(b"next".to_vec());
+    let stale = Tag::new("no such version");
+    assert!(is_conflict(
+        store.put_body_if_match(&key, b"", &next, &stale)
+    ));
+    store
+        .put_body_if_match(&key, b"", &next, &tag)
+        .expect("the version is there");
+    assert_eq!(bytes(&*store, &key).as_deref(), Some(&b"next"[..]));
+    // What was read before stays what it was.
+    assert!(
+        read.body
+            .is_joined(b"head\n", &tail)
+            .expect("it can still be read")
     );
 }
 

@@ -4,12 +4,14 @@
 //! absent, or replaces or deletes the very version that the caller has read. Nothing here knows
 //! what a platform, a phase or a run is.
 //!
+//! * [`Body`] is a value that need not fit into memory.
 //! * [`LocalStore`] is a directory, [`MemoryStore`] is for tests.
 //! * [`layout`] names every key of a target.
 //! * [`lock`] is the target's lock: a lease that is renewed, with a fencing number.
 //! * [`state_file`] is the header line in front of OpenTofu's bytes.
 //! * [`settle`] is for writes whose answer was lost.
 
+mod body;
 mod error;
 mod key;
 pub mod layout;
@@ -22,6 +24,7 @@ pub mod state_file;
 #[cfg(any(test, feature = "contract-tests"))]
 pub mod contract;
 
+pub use body::{Body, BodyReader, BodyWriter, CHUNK, VersionedBody};
 pub use error::{ReadError, WriteError};
 pub use key::{Key, KeyError};
 pub use local::LocalStore;
@@ -102,15 +105,66 @@ pub trait Store: Send + Sync {
 
     /// Lists, sorted, the keys whose text begins with `prefix`; `""` lists all.
     fn list(&self, prefix: &str) -> Result<Vec<Key>, ReadError>;
+
+    /// [`get`](Self::get) for values that need not fit into memory, where the store can do that.
+    fn get_body(&self, key: &Key) -> Result<Option<VersionedBody>, ReadError> {
+        let found = self.get(key)?;
+        Ok(found.map(|Versioned { bytes, tag }| VersionedBody {
+            body: Body::from(bytes),
+            tag,
+        }))
+    }
+
+    /// Reads the first `n_bytes` of a value, or all of a shorter one.
+    fn get_start(&self, key: &Key, n_bytes: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        let found = self.get(key)?;
+        Ok(found.map(|Versioned { mut bytes, .. }| {
+            bytes.truncate(n_bytes);
+            bytes
+        }))
+    }
+
+    /// Takes in a value that is to be put here; the default keeps it in memory.
+    fn body_writer(&self) -> std::io::Result<BodyWriter> {
+        Ok(BodyWriter::in_memory())
+    }
+
+    /// [`put_if_absent`](Self::put_if_absent) of `head` with `tail` behind.
+    fn put_body_if_absent(&self, key: &Key, head: &[u8], tail: &Body) -> Result<Tag, WriteError> {
+        self.put_if_absent(key, &joined(self.describe(), key, head, tail)?)
+    }
+
+    /// [`put_if_match`](Self::put_if_match) of `head` with `tail` behind.
+    fn put_body_if_match(
+        &self,
+        key: &Key,
+        head: &[u8],
+        tail: &Body,
+        tag: &Tag,
+    ) -> Result<Tag, WriteError> {
+        self.put_if_match(key, &joined(self.describe(), key, head, tail)?, tag)
+    }
+}
+
+fn joined(store: String, key: &Key, head: &[u8], tail: &Body) -> Result<Vec<u8>, WriteError> {
+    let tail = tail.to_vec().map_err(|source| WriteError::Unreachable {
+        store,
+        key: key.clone(),
+        source: Box::new(source),
+    })?;
+    Ok([head, &tail].concat())
 }
 
 /// The SHA-256 of `bytes` in lower-case hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     use sha2::Digest as _;
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    let digest = sha2::Sha256::digest(bytes);
-    let mut text = String::with_capacity(64);
-    for byte in digest {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         let _ = write!(text, "{byte:02x}");
     }
     text

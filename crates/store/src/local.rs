@@ -6,10 +6,14 @@
 //! root, held for one operation and let go by the kernel when its holder dies. Directories are
 //! 0700, files 0600. Reading makes nothing.
 
-use crate::{Key, ReadError, Store, Tag, Versioned, WriteError, key::is_segment};
+use crate::{
+    Body, BodyWriter, Key, ReadError, Store, Tag, Versioned, VersionedBody, WriteError,
+    key::is_segment,
+};
 use rustix::fs::FlockOperation;
+use sha2::{Digest as _, Sha256};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,17 +86,29 @@ impl LocalStore {
         look()
     }
 
-    fn write(&self, key: &Key, body: &[u8], expected: Option<&Tag>) -> Result<Tag, WriteError> {
+    fn write(
+        &self,
+        key: &Key,
+        head: &[u8],
+        tail: Option<&Body>,
+        expected: Option<&Tag>,
+    ) -> Result<Tag, WriteError> {
         let path = self.path(key);
         let done = self.exclusively(|| {
-            let found = read(&path)?.map(|bytes| Tag::of(&bytes));
-            if found.as_ref() != expected {
+            if tag_at(&path)?.as_ref() != expected {
                 return Ok(None);
             }
-            write_durably(&path, body)?;
-            Ok(Some(Tag::of(body)))
+            write_durably(&path, head, tail).map(Some)
         });
         self.written(key, done)
+    }
+
+    fn unreachable(&self, key: &Key, error: io::Error) -> ReadError {
+        ReadError::Unreachable {
+            store: self.describe(),
+            key: key.clone(),
+            source: Box::new(error),
+        }
     }
 
     fn written<T>(&self, key: &Key, done: io::Result<Option<T>>) -> Result<T, WriteError> {
@@ -123,20 +139,53 @@ impl Store for LocalStore {
                 tag: Tag::of(&bytes),
                 bytes,
             })),
-            Err(error) => Err(ReadError::Unreachable {
-                store: self.describe(),
-                key: key.clone(),
-                source: Box::new(error),
-            }),
+            Err(error) => Err(self.unreachable(key, error)),
         }
     }
 
+    fn get_body(&self, key: &Key) -> Result<Option<VersionedBody>, ReadError> {
+        // The open file stays what it is when another takes its place.
+        let found = body_at(&self.path(key)).and_then(|body| {
+            body.map(|body| {
+                let tag = Tag::new(body.sha256_after(b"")?);
+                Ok(VersionedBody { body, tag })
+            })
+            .transpose()
+        });
+        found.map_err(|error| self.unreachable(key, error))
+    }
+
+    fn get_start(&self, key: &Key, n_bytes: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        let found = body_at(&self.path(key))
+            .and_then(|body| body.map(|body| body.chunk(0, n_bytes)).transpose());
+        found.map_err(|error| self.unreachable(key, error))
+    }
+
+    fn body_writer(&self) -> io::Result<BodyWriter> {
+        create_private_dirs(&self.root)?;
+        Ok(BodyWriter::spilling_into(&self.root))
+    }
+
     fn put_if_absent(&self, key: &Key, body: &[u8]) -> Result<Tag, WriteError> {
-        self.write(key, body, None)
+        self.write(key, body, None, None)
     }
 
     fn put_if_match(&self, key: &Key, body: &[u8], tag: &Tag) -> Result<Tag, WriteError> {
-        self.write(key, body, Some(tag))
+        self.write(key, body, None, Some(tag))
+    }
+
+    fn put_body_if_absent(&self, key: &Key, head: &[u8], tail: &Body) -> Result<Tag, WriteError> {
+        self.write(key, head, Some(tail), None)
+    }
+
+    fn put_body_if_match(
+        &self,
+        key: &Key,
+        head: &[u8],
+        tail: &Body,
+        tag: &Tag,
+    ) -> Result<Tag, WriteError> {
+        self.write(key, head, Some(tail), Some(tag))
     }
 
     fn delete_if_match(&self, key: &Key, tag: &Tag) -> Result<(), WriteError> {
@@ -146,7 +195,7 @@ impl Store for LocalStore {
             return self.written(key, Ok(None));
         }
         let done = self.exclusively(|| {
-            if read(&path)?.map(|bytes| Tag::of(&bytes)).as_ref() != Some(tag) {
+            if tag_at(&path)?.as_ref() != Some(tag) {
                 return Ok(None);
             }
             fs::remove_file(&path)?;
@@ -197,8 +246,31 @@ fn hold(file: &File, operation: FlockOperation) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+    there(fs::read(path))
+}
+
+/// A value that is not read into memory; `None` where there is none.
+fn body_at(path: &Path) -> io::Result<Option<Body>> {
+    let Some(file) = there(File::open(path))? else {
+        return Ok(None);
+    };
+    // A directory can be opened, but not read.
+    if file.metadata()?.is_dir() {
+        return Ok(None);
+    }
+    Body::of_file(file).map(Some)
+}
+
+fn tag_at(path: &Path) -> io::Result<Option<Tag>> {
+    match body_at(path)? {
+        Some(body) => body.sha256_after(b"").map(|digest| Some(Tag::new(digest))),
+        None => Ok(None),
+    }
+}
+
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => Ok(None),
             _ => Err(error),
@@ -206,9 +278,21 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn write_durably(path: &Path, body: &[u8]) -> io::Result<()> {
+/// Writes `head` with `tail` behind; gives the tag of both.
+fn write_durably(path: &Path, head: &[u8], tail: Option<&Body>) -> io::Result<Tag> {
     create_private_dirs(parent(path)?)?;
-    process::files::write_atomically(path, body, 0o600).map_err(io::Error::other)
+    let mut hasher = Sha256::new_with_prefix(head);
+    let fill = |file: &mut File| {
+        file.write_all(head)?;
+        tail.map_or(Ok(()), |tail| {
+            tail.each_chunk(|chunk| {
+                hasher.update(chunk);
+                file.write_all(chunk)
+            })
+        })
+    };
+    process::files::write_atomically_with(path, 0o600, fill).map_err(io::Error::other)?;
+    Ok(Tag::new(crate::hex(&hasher.finalize())))
 }
 
 fn parent(path: &Path) -> io::Result<&Path> {

@@ -5,7 +5,7 @@
 //! is there: where it is byte for byte what was to be written, the write has happened. They are for
 //! bodies that no other writer would write (that hold a writer, a number or a nonce of their own).
 
-use crate::{Key, ReadError, Store, Tag, WriteError};
+use crate::{Body, Key, ReadError, Store, Tag, WriteError};
 
 /// [`Store::put_if_absent`], settled by reading back.
 pub fn put_if_absent(store: &dyn Store, key: &Key, body: &[u8]) -> Result<Tag, WriteError> {
@@ -28,6 +28,35 @@ pub fn put_if_match(
         Err(error) => error,
     };
     settled(store, key, body, first)
+}
+
+/// [`Store::put_body_if_absent`], settled by reading back.
+pub fn put_body_if_absent(
+    store: &dyn Store,
+    key: &Key,
+    head: &[u8],
+    tail: &Body,
+) -> Result<Tag, WriteError> {
+    let first = match store.put_body_if_absent(key, head, tail) {
+        Ok(tag) => return Ok(tag),
+        Err(error) => error,
+    };
+    settled_body(store, key, head, tail, first)
+}
+
+/// [`Store::put_body_if_match`], settled by reading back.
+pub fn put_body_if_match(
+    store: &dyn Store,
+    key: &Key,
+    head: &[u8],
+    tail: &Body,
+    tag: &Tag,
+) -> Result<Tag, WriteError> {
+    let first = match store.put_body_if_match(key, head, tail, tag) {
+        Ok(tag) => return Ok(tag),
+        Err(error) => error,
+    };
+    settled_body(store, key, head, tail, first)
 }
 
 /// [`Store::delete_if_match`]; a key that is gone after a failed or lost try has been deleted.
@@ -54,6 +83,20 @@ fn settled(
         Ok(Some(_)) => Err(first),
         Ok(None) => Err(first),
         Err(ReadError::Unreachable { .. } | ReadError::List { .. }) => Err(first),
+    }
+}
+
+fn settled_body(
+    store: &dyn Store,
+    key: &Key,
+    head: &[u8],
+    tail: &Body,
+    first: WriteError,
+) -> Result<Tag, WriteError> {
+    match store.get_body(key) {
+        Ok(Some(found)) if found.body.is_joined(head, tail).unwrap_or(false) => Ok(found.tag),
+        // As in `settled`.
+        Ok(_) | Err(_) => Err(first),
     }
 }
 

@@ -1,12 +1,14 @@
 //! A state as the store keeps it: one JSON line of ours, then OpenTofu's bytes as they are.
 
+use crate::Body;
 use process::Identity;
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// The version of the header that this code writes.
 pub const SCHEMA: u32 = 1;
 /// No header is longer; a first line that is, is none.
-const MAX_HEADER: usize = 64 * 1024;
+pub const MAX_HEADER: usize = 64 * 1024;
 
 /// Who wrote a value: a call of `rebuild`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,9 @@ pub enum StateFileError {
     /// OpenTofu's bytes don't say which serial they are.
     #[error("these bytes are no OpenTofu state: there is no `serial` in them")]
     NotAState(#[source] serde_json::Error),
+    /// The bytes could not be read where they are kept meanwhile.
+    #[error("the bytes of the state can't be read")]
+    Unreadable(#[source] io::Error),
 }
 
 /// Reads lineage and serial out of OpenTofu's bytes.
@@ -85,6 +90,29 @@ pub fn meta(bytes: &[u8]) -> Result<Meta, StateFileError> {
 }
 
 impl StateHeader {
+    /// The header of OpenTofu's bytes, wherever they are.
+    pub fn of_body(bytes: &Body, writer: Writer, fence: u64) -> Result<Self, StateFileError> {
+        let reader = io::BufReader::new(bytes.reader());
+        let Meta { lineage, serial } = serde_json::from_reader(reader).map_err(|error| {
+            if error.is_io() {
+                StateFileError::Unreadable(error.into())
+            } else {
+                StateFileError::NotAState(error)
+            }
+        })?;
+        let digest = bytes
+            .sha256_after(b"")
+            .map_err(StateFileError::Unreadable)?;
+        Ok(Self {
+            schema: SCHEMA,
+            writer,
+            fence,
+            digest,
+            lineage,
+            serial,
+        })
+    }
+
     /// The header of OpenTofu's `bytes`.
     pub fn of(bytes: &[u8], writer: Writer, fence: u64) -> Result<Self, StateFileError> {
         let Meta { lineage, serial } = meta(bytes)?;
@@ -100,11 +128,42 @@ impl StateHeader {
     }
 }
 
+/// A header as it stands in front of OpenTofu's bytes, its line end included.
+pub fn line(header: &StateHeader) -> Result<Vec<u8>, StateFileError> {
+    let mut line = serde_json::to_vec(header).map_err(StateFileError::Header)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The header of a stored value, read from its first [`MAX_HEADER`] bytes or more; nothing is checked against
+/// its digest. Gives its length as well, with the line end.
+pub fn header_at_start(start: &[u8]) -> Result<(StateHeader, usize), StateFileError> {
+    let (line, _) = split(start).ok_or(StateFileError::NoHeader)?;
+    Ok((header(line)?, line.len() + 1))
+}
+
+/// [`decode`] for a value that need not fit into memory.
+pub fn decode_body(body: &Body) -> Result<(StateHeader, Body), StateFileError> {
+    let start = body
+        .chunk(0, MAX_HEADER)
+        .map_err(StateFileError::Unreadable)?;
+    let (header, n_bytes) = header_at_start(&start)?;
+    let bytes = body.after(n_bytes as u64);
+    let found = bytes
+        .sha256_after(b"")
+        .map_err(StateFileError::Unreadable)?;
+    if found != header.digest {
+        return Err(StateFileError::Damaged {
+            written: header.digest,
+            found,
+        });
+    }
+    Ok((header, bytes))
+}
+
 /// Joins a header and OpenTofu's bytes.
 pub fn encode(header: &StateHeader, bytes: &[u8]) -> Result<Vec<u8>, StateFileError> {
-    let mut body = serde_json::to_vec(header).map_err(StateFileError::Header)?;
-    body.reserve(bytes.len() + 1);
-    body.push(b'\n');
+    let mut body = line(header)?;
     body.extend_from_slice(bytes);
     Ok(body)
 }
@@ -112,15 +171,7 @@ pub fn encode(header: &StateHeader, bytes: &[u8]) -> Result<Vec<u8>, StateFileEr
 /// Parts a stored body into header and OpenTofu's bytes, which are checked against the digest.
 pub fn decode(body: &[u8]) -> Result<(StateHeader, &[u8]), StateFileError> {
     let (line, bytes) = split(body).ok_or(StateFileError::NoHeader)?;
-    #[derive(Deserialize)]
-    struct Schema {
-        schema: u32,
-    }
-    let Schema { schema } = serde_json::from_slice(line).map_err(StateFileError::Header)?;
-    if schema > SCHEMA {
-        return Err(StateFileError::Newer { found: schema });
-    }
-    let header: StateHeader = serde_json::from_slice(line).map_err(StateFileError::Header)?;
+    let header = header(line)?;
     let found = crate::sha256_hex(bytes);
     if found != header.digest {
         return Err(StateFileError::Damaged {
@@ -129,6 +180,18 @@ pub fn decode(body: &[u8]) -> Result<(StateHeader, &[u8]), StateFileError> {
         });
     }
     Ok((header, bytes))
+}
+
+fn header(line: &[u8]) -> Result<StateHeader, StateFileError> {
+    #[derive(Deserialize)]
+    struct Schema {
+        schema: u32,
+    }
+    let Schema { schema } = serde_json::from_slice(line).map_err(StateFileError::Header)?;
+    if schema > SCHEMA {
+        return Err(StateFileError::Newer { found: schema });
+    }
+    serde_json::from_slice(line).map_err(StateFileError::Header)
 }
 
 /// Parts a stored body after its first line.

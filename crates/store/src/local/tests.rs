@@ -93,8 +93,8 @@ fn what_is_no_value_is_not_listed_and_what_a_kill_left_is_swept() {
     let first = LocalStore::open(dir.path());
     first.put_if_absent(&key("state/1a/edge"), b"x").unwrap();
     let left = dir.path().join("state/1a").join(".edge.1-0.tmp");
-    write_durably(&left, b"half").unwrap();
-    write_durably(&dir.path().join("state/a note.txt"), b"mine").unwrap();
+    write_durably(&left, b"half", None).unwrap();
+    write_durably(&dir.path().join("state/a note.txt"), b"mine", None).unwrap();
     assert_eq!(first.list("").unwrap(), [key("state/1a/edge")]);
     LocalStore::open(dir.path())
         .put_if_absent(&key("b"), b"x")
@@ -107,7 +107,7 @@ fn what_is_no_value_is_not_listed_and_what_a_kill_left_is_swept() {
 fn a_failure_names_the_store_and_the_key() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
-    write_durably(&file, b"").unwrap();
+    write_durably(&file, b"", None).unwrap();
     let store = LocalStore::open(file.join("store"));
     let error = store.put_if_absent(&key("a/b"), b"x").unwrap_err();
     assert!(matches!(error, WriteError::Unreachable { .. }));
