@@ -299,6 +299,14 @@ func remove(d *schema.ResourceData, meta any) error {
 	return c.journal("delete", d.Id())
 }
 
+// An object is imported by its name.
+func adopt(d *schema.ResourceData, meta any) ([]*schema.ResourceData, error) {
+	if err := d.Set("name", d.Id()); err != nil {
+		return nil, err
+	}
+	return []*schema.ResourceData{d}, nil
+}
+
 func readData(d *schema.ResourceData, meta any) error {
 	name := d.Get("name").(string)
 	found, err := meta.(*cloud).get(name)
@@ -318,6 +326,7 @@ func main() {
 		Schema: map[string]*schema.Schema{"cloud": {Type: schema.TypeString, Required: true}},
 		ResourcesMap: map[string]*schema.Resource{"test_object": {
 			Create: create, Read: read, Update: update, Delete: remove,
+			Importer: &schema.ResourceImporter{State: adopt},
 			Schema: map[string]*schema.Schema{
 				"name": needed, "content": text, "fills": text, "waits": text,
 				"secret":  {Type: schema.TypeString, Optional: true, Sensitive: true},

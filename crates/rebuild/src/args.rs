@@ -85,6 +85,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Look at the runs of a target
     Runs(Runs),
+    /// List objects that may exist in no state, and settle them
+    Suspects(Suspects),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
 }
@@ -237,6 +239,23 @@ pub(crate) struct RunsShow {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Suspects {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Take an object that exists into its step's state; before the address may stand `PHASE.STEP:`; may be given again
+    #[arg(long, value_name = "ADDRESS=ID")]
+    pub(crate) import: Vec<String>,
+    /// Say that you looked and there is no such object; a step of which nothing is known is named itself; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) gone: Vec<String>,
+    /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
+    #[arg(long, value_name = "HOST")]
+    pub(crate) lost_host: Option<String>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
 }
 
 #[derive(Args, Debug)]

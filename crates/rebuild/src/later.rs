@@ -8,7 +8,6 @@ const COMMANDS: &[&str] = &[
     "accept",
     "state",
     "backend",
-    "suspects",
     "provision",
     "bootstrap",
     "jobs",
@@ -31,7 +30,6 @@ enum Takes {
 const OPTIONS: &[(&str, Takes, &[&str])] = &[
     ("prune", Takes::MaybeValue, &["up", "preflight"]),
     ("without-drill", Takes::Value, &["up", "preflight"]),
-    ("lost-host", Takes::Value, &["preflight"]),
     ("upgrade", Takes::Nothing, &["up"]),
 ];
 

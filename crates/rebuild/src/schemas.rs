@@ -30,6 +30,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("plan", of::<run::PlanReport>());
     schemas.insert("preflight", of::<preflight::Report>());
     schemas.insert("runs-list", of::<RunsDocument>());
+    schemas.insert("suspects", of::<run::SuspectsReport>());
     schemas.insert("unlock", of::<run::Unlocked>());
     schemas
         .into_iter()

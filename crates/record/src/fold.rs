@@ -393,6 +393,7 @@ impl Fold<'_> {
             forgotten,
         } = detail;
         let (now, run) = (self.now, self.record.run.clone());
+        let host = self.call.host.clone();
         let step = self.step_record(id);
         if !planned.is_empty() {
             let work = step.planned.get_or_insert_with(PlannedWork::default);
@@ -431,6 +432,7 @@ impl Fold<'_> {
                     step,
                     address,
                     provider,
+                    host: Some(host.clone()),
                     since: now,
                     run,
                 });

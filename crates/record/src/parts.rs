@@ -224,6 +224,9 @@ pub struct Suspect {
     /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The machine on which it may have been made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Since when.
     pub since: Time,
     /// The run that may have made it.
@@ -258,6 +261,14 @@ pub enum DecisionKind {
     Moved,
     /// `rebuild unlock`.
     Unlock,
+    /// `suspects --import`: an object that was in no state is in one now.
+    Import,
+    /// `suspects --gone`: somebody looked, and the object does not exist.
+    Gone,
+    /// `state migrate`: a state that was kept elsewhere is kept here from then on.
+    Migrate,
+    /// `state migrate --back`: a state is kept elsewhere again.
+    MigrateBack,
 }
 
 /// One decision.

@@ -88,6 +88,17 @@ pub struct DownOptions {
     pub reason: Option<String>,
 }
 
+/// Options of `suspects`.
+#[derive(Clone, Debug, Default)]
+pub struct SuspectsOptions {
+    /// `ADDRESS=ID`: objects that exist, to be taken into their step's state.
+    pub imports: Vec<String>,
+    /// Addresses, or steps, of what does not exist.
+    pub gone: Vec<String>,
+    /// A machine that is lost for good, with what it was at work on.
+    pub lost_host: Option<String>,
+}
+
 /// Options of `check`.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {

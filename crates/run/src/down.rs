@@ -191,6 +191,9 @@ fn walk(
     let mut inner = held.ledger(CallCommand::Down)?;
     held.settle_leftovers(&mut inner)?;
     held.settle_lost_hosts(&mut inner, lost_host)?;
+    if held.bench.target.protected {
+        crate::suspects::none_unsettled(inner.record(), held.bench.target.name.as_str())?;
+    }
     let history = inner.history();
     let standing = Standing(inner.view());
     let world = held.world(standing, held.run.clone(), 1)?;

@@ -84,6 +84,12 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
         stop_on_removed(&mut report, &history.standing, &sequence);
     }
     let record = inner.record();
+    for suspect in record
+        .map(|record| record.suspects.as_slice())
+        .unwrap_or_default()
+    {
+        report.stop(crate::suspects::told(suspect));
+    }
     if let Some(record) = record.filter(|record| !record.status.has_ended()) {
         report.stop(unfinished(record));
     }

@@ -64,7 +64,13 @@ impl Held<'_> {
             .change(|record| {
                 record.decisions.push(decision);
                 for (step, address, provider) in suspects {
-                    suspect(record, step, address, provider, now);
+                    suspect(record, step, address, provider, lost, now);
+                }
+                // What is left to do about it is done here: nobody is asked again.
+                for step in &mut record.steps {
+                    if cut.iter().any(|cut| cut.step == step.step) {
+                        step.host = Some(here.to_owned());
+                    }
                 }
             })
             .map_err(|error| stopped(&error))
@@ -133,6 +139,7 @@ fn suspect(
     step: StepId,
     address: Option<ResourceAddress>,
     provider: Option<String>,
+    host: Option<&str>,
     since: Time,
 ) {
     let is_known = record
@@ -145,6 +152,7 @@ fn suspect(
             step,
             address,
             provider,
+            host: host.map(str::to_owned),
             since,
             run,
         });
@@ -160,6 +168,6 @@ fn elsewhere(step: &StepRecord, target: &str) -> Failure {
     .because("what it made since, and a state that it could not write, are known there alone")
     .hint(format!(
         "run `rebuild` on `{host}`, which brings both to the store; if that machine is lost for good, name it: \
-         `rebuild up --target {target} --resume --lost-host {host}` or `rebuild down --target {target} --lost-host {host}`"
+         `rebuild suspects --target {target} --lost-host {host}` lists what it may have made, and `up --resume` and `down` take `--lost-host {host}` too"
     ))
 }

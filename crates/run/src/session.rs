@@ -305,8 +305,10 @@ fn suspect(record: &mut Record, found: &Found, masker: &Masker, now: Time) -> bo
             .any(|suspect| suspect.step == found.step && suspect.address == address);
         if !known {
             is_changed = true;
+            let host = record.step(&found.step).and_then(|step| step.host.clone());
             record.suspects.push(Suspect {
                 step: found.step.clone(),
+                host,
                 address,
                 provider,
                 since: now,

@@ -145,7 +145,8 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         }
         return Err(fail(record)(failure));
     }
-    no_suspects(record.as_ref(), target.as_str()).map_err(fail(record.clone()))?;
+    crate::suspects::none_unsettled(record.as_ref(), target.as_str())
+        .map_err(fail(record.clone()))?;
     let sequence = world
         .today()
         .and_then(|today| today.platform.sequence().map_err(|error| unusable(&error)));
@@ -386,29 +387,4 @@ pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
         "nothing was changed. Bring the target back to what was applied and type the command again, or \
          `rebuild down --target {target}` tears down"
     ))
-}
-
-/// What may exist in no state stops `up` until it is settled.
-fn no_suspects(record: Option<&Record>, target: &str) -> Result<(), Failure> {
-    let suspects = record
-        .map(|record| record.suspects.as_slice())
-        .unwrap_or_default();
-    if suspects.is_empty() {
-        return Ok(());
-    }
-    let mut failure = Failure::new(ExitCode::Stopped, "objects may exist that are in no state");
-    for suspect in suspects {
-        failure = failure.because(match &suspect.address {
-            Some(address) => format!(
-                "`{}` of step `{}`, since {}",
-                address.as_str(),
-                suspect.step,
-                suspect.since
-            ),
-            None => format!("step `{}`, since {}", suspect.step, suspect.since),
-        });
-    }
-    Err(failure.hint(format!(
-        "look for them by hand; `rebuild down --target {target}` tears down what is known and asks the residue probes for the rest"
-    )))
 }

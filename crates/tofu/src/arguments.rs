@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Untaint {
         address: String,
     },
+    Import {
+        address: String,
+        id: String,
+    },
 }
 
 impl Command {
@@ -82,6 +86,7 @@ impl Command {
             Self::StatePull => "state pull",
             Self::StatePush => "state push",
             Self::Untaint { .. } => "untaint",
+            Self::Import { .. } => "import",
         }
     }
 
@@ -93,6 +98,7 @@ impl Command {
                 | Self::ApplyDirect { .. }
                 | Self::StatePush
                 | Self::Untaint { .. }
+                | Self::Import { .. }
         )
     }
 
@@ -104,6 +110,7 @@ impl Command {
                 | Self::Plan { .. }
                 | Self::ApplySaved { .. }
                 | Self::ApplyDirect { .. }
+                | Self::Import { .. }
         )
     }
 
@@ -201,6 +208,20 @@ impl Command {
                 args.add(["untaint", "-no-color", "-lock-timeout=0s"]);
                 args.path("-var-file=", var_file);
                 args.0.push(address.into());
+            }
+            Self::Import { address, id } => {
+                args.add([
+                    "import",
+                    "-json",
+                    "-no-color",
+                    "-input=false",
+                    "-lock-timeout=0s",
+                ]);
+                args.path("-var-file=", var_file);
+                args.parallelism(parallelism);
+                // What follows the first word that is no option is none either, whatever it begins with.
+                args.0.push(address.into());
+                args.0.push(id.into());
             }
         }
         args.0
@@ -375,6 +396,15 @@ mod tests {
             None,
             "untaint -no-color -lock-timeout=0s a.b",
         );
+        check(
+            &Command::Import {
+                address: "a.b[\"x=y\"]".into(),
+                id: "-1".into(),
+            },
+            true,
+            Some(2),
+            "import -json -no-color -input=false -lock-timeout=0s -var-file=/m/v.json -parallelism=2 a.b[\"x=y\"] -1",
+        );
     }
 
     #[test]
@@ -388,6 +418,10 @@ mod tests {
             Command::StatePush,
             Command::Untaint {
                 address: "a".into(),
+            },
+            Command::Import {
+                address: "a".into(),
+                id: "i".into(),
             },
         ];
         assert!(changes.iter().all(Command::changes));

@@ -32,6 +32,7 @@ mod resume;
 mod secrecy;
 mod stage;
 mod stopped;
+mod suspects;
 mod tofu_faults;
 mod two_callers;
 mod unattended;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use run::CallError;
-use run::api::{CheckOptions, DownOptions, Site, UpOptions};
+use run::api::{CheckOptions, DownOptions, Site, SuspectsOptions, UpOptions};
 use run::stop::StopRequests;
 use run::ui::Ui;
 
@@ -96,6 +96,19 @@ pub(super) fn runs_show(context: &Context, site: &Site, id: &str) -> Told {
     let record = run::runs_show(&context.machine, site, id);
     told(context, record, |record| {
         telling::run_shown(&record, context.out)
+    })
+}
+
+pub(super) fn suspects(
+    context: &Context,
+    site: &Site,
+    options: &SuspectsOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let report = run::suspects(&context.machine, site, options, stop, ui);
+    told(context, report, |report| {
+        telling::suspects(&report, context.out)
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phase_engine::ExitCode;
-use run::api::{CheckOptions, DownOptions, Machine, Site, UpOptions};
+use run::api::{CheckOptions, DownOptions, Machine, Site, SuspectsOptions, UpOptions};
 use run::stop::StopRequests;
 use run::ui::Ui;
 use schemars::JsonSchema;
@@ -267,6 +267,17 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 calls::runs_show(context, &context.site(&show.target), &show.id)
             }
         },
+        Command::Suspects(suspects) => {
+            let site = context.site(&suspects.target);
+            let options = SuspectsOptions {
+                imports: suspects.import,
+                gone: suspects.gone,
+                lost_host: suspects.lost_host,
+            };
+            context.operated(suspects.stop.grace, Asks::Nothing, |stop, ui| {
+                calls::suspects(context, &site, &options, stop, ui)
+            })
+        }
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))

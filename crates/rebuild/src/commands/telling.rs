@@ -3,7 +3,7 @@
 use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
-use run::{CheckReport, DryRun, PlanReport, Unlocked};
+use run::{CheckReport, DryRun, PlanReport, SuspectsReport, Unlocked};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -89,6 +89,11 @@ pub(super) fn unlocked(unlocked: &Unlocked) -> Told {
         unlocked.target
     );
     Told::done(document(unlocked), clean(&text).into_owned())
+}
+
+/// `suspects`.
+pub(super) fn suspects(report: &SuspectsReport, look: Look) -> Told {
+    Told::done(document(report), render::suspects(report, look))
 }
 
 /// `status`.

@@ -7,6 +7,7 @@ mod preflight;
 mod run;
 mod runs;
 mod status;
+mod suspects;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,3 +19,4 @@ pub(crate) use preflight::preflight;
 pub(crate) use run::{run, run_whole};
 pub(crate) use runs::{RunsDocument, runs, runs_document};
 pub(crate) use status::status;
+pub(crate) use suspects::suspects;

@@ -62,7 +62,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         (&["accept", "1a", "--reason", "x"], "`accept`"),
         (&["state", "rekey"], "`state`"),
         (&["backend", "serve"], "`backend`"),
-        (&["suspects"], "`suspects`"),
         (&["provision", "run", "w", "p.yml"], "`provision`"),
         (&["bootstrap", "run"], "`bootstrap`"),
         (&["jobs", "list"], "`jobs`"),
@@ -81,10 +80,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
             "`up --without-drill`",
         ),
         (&["up", "--target", "drill", "--upgrade"], "`up --upgrade`"),
-        (
-            &["preflight", "--target", "drill", "--lost-host", "h"],
-            "`preflight --lost-host`",
-        ),
     ] {
         let outcome = rebuild(&world, args).run();
         assert_eq!(outcome.code(), Some(2), "{args:?}: {}", outcome.stderr);

@@ -126,6 +126,18 @@ impl Session {
             .map(drop)
     }
 
+    /// Takes an object that exists and is in no state into the state, under an address of the configuration.
+    ///
+    /// # Errors
+    /// When the configuration has no such resource, the state has it already, or no such object exists.
+    pub fn import(&self, address: &str, id: &str) -> Result<(), RunError> {
+        self.run(&Command::Import {
+            address: address.to_owned(),
+            id: id.to_owned(),
+        })
+        .map(drop)
+    }
+
     /// Takes back that an object is to be replaced.
     ///
     /// # Errors
