@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Objects of the plugin in each root module
     #[arg(long, default_value_t = 3)]
     objects: usize,
-    /// Leave out the measurements with encrypted states
+    /// Leave out `rebuild` with encrypted states
     #[arg(long)]
     plain_only: bool,
 }
@@ -42,54 +42,89 @@ const PARTS: [(&str, &str); 4] = [
     ("down", "init, destroy"),
 ];
 
-/// Measures and prints the table.
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    /// The plain loop of `tofu` commands.
+    Loop,
+    /// `rebuild`, states in clear like the loop's.
+    Clear,
+    /// `rebuild`, states and plans encrypted.
+    Encrypted,
+}
+
+type Readings = BTreeMap<(usize, Side), Vec<Reading>>;
+
+/// Measures and prints the tables.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let tools = tools::ensure(&tools::default_directory())?;
     let rebuild = build("rebuild", "rebuild", true)?;
-    let mut encryptions = vec![false];
-    if !options.plain_only {
-        encryptions.push(true);
-    }
     let begun = Instant::now();
-    for encrypted in encryptions {
-        let mut readings: BTreeMap<(usize, bool), Vec<Reading>> = BTreeMap::new();
-        for round in 0..options.rounds.max(1) {
-            note(&format!(
-                "round {} of {}, encryption {}",
-                round + 1,
-                options.rounds.max(1),
-                on(encrypted)
-            ));
-            let directory = tempfile::Builder::new()
-                .prefix("rebuild-bench-")
-                .tempdir()
-                .context("no temporary directory")?;
-            let here = directory.path().canonicalize()?;
-            let ours = Rebuild::set_up(
-                &here.join("rebuild"),
+    let mut readings = Readings::new();
+    let mut first_of_all = Vec::new();
+    let mut sides = vec![Side::Loop, Side::Clear];
+    if !options.plain_only {
+        sides.push(Side::Encrypted);
+    }
+    for round in 0..options.rounds.max(1) {
+        note(&format!("round {} of {}", round + 1, options.rounds.max(1)));
+        let directory = tempfile::Builder::new()
+            .prefix("rebuild-bench-")
+            .tempdir()
+            .context("no temporary directory")?;
+        let here = directory.path().canonicalize()?;
+        let ours = |name: &str, encrypted| {
+            Rebuild::set_up(
+                &here.join(name),
                 &tools,
                 &rebuild,
                 options.objects,
                 encrypted,
-            )?;
-            let theirs = Loop::set_up(&here.join("loop"), &tools, options.objects, encrypted)?;
-            for part in 0..PARTS.len() {
-                // Who comes first alternates, so that neither always finds the warmer machine.
-                for is_ours in if (round + part) % 2 == 0 {
-                    [true, false]
-                } else {
-                    [false, true]
-                } {
-                    let reading = if is_ours {
-                        ours.part(part)?
-                    } else {
-                        theirs.part(part)?
-                    };
-                    readings.entry((part, is_ours)).or_default().push(reading);
-                }
+            )
+        };
+        let (clear, encrypted) = (ours("clear", false)?, ours("encrypted", true)?);
+        let theirs = Loop::set_up(&here.join("loop"), &tools, options.objects)?;
+        // Once for each installed tofu: its digest, and the cache's own copy of each plugin.
+        for side in [&clear, &encrypted] {
+            first_of_all.push(side.call(&["check"])?);
+        }
+        for part in 0..PARTS.len() {
+            // Who comes first goes round, so that nobody always finds the warmer machine.
+            let n_sides = sides.len();
+            for turn in 0..n_sides {
+                let side = sides[(round + part + turn) % n_sides];
+                let reading = match side {
+                    Side::Loop => theirs.part(part)?,
+                    Side::Clear => clear.part(part)?,
+                    Side::Encrypted => encrypted.part(part)?,
+                };
+                readings.entry((part, side)).or_default().push(reading);
             }
         }
-        table(encrypted, &readings)?;
+    }
+    print("medians; seconds, MiB for the peak")?;
+    print(&format!(
+        "{:<10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10} {:>6}  loop",
+        "rebuild", "wall", "loop", "ratio", "own cpu", "tofu cpu", "loop cpu", "cpu ratio", "peak"
+    ))?;
+    for (part, (name, theirs)) in PARTS.iter().enumerate() {
+        row(&readings, part, name, theirs)?;
+    }
+    print(&format!(
+        "\nbefore the first `up` of a state home, once for each installed tofu: {:.3} s of own processor time",
+        median(&first_of_all, |r| r.own)
+    ))?;
+    if !options.plain_only {
+        print("\nencryption on, against `rebuild` with encryption off")?;
+        for (part, (name, _)) in PARTS.iter().enumerate() {
+            let of = |side, value: fn(&Reading) -> f64| median_of(&readings, part, side, value);
+            let (on, off) = (of(Side::Encrypted, |r| r.wall), of(Side::Clear, |r| r.wall));
+            print(&format!(
+                "{name:<10} {on:>9.2} {off:>9.2} {:>7.2} {:>10.3} own cpu",
+                on / off,
+                of(Side::Encrypted, |r| r.own)
+            ))?;
+        }
     }
     note(&format!(
         "measured for {:.0} s",
@@ -98,40 +133,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn on(encrypted: bool) -> &'static str {
-    if encrypted { "on" } else { "off" }
+fn median_of(readings: &Readings, part: usize, side: Side, value: fn(&Reading) -> f64) -> f64 {
+    let found = readings.get(&(part, side)).map(Vec::as_slice);
+    median(found.unwrap_or_default(), value)
 }
 
-fn table(encrypted: bool, readings: &BTreeMap<(usize, bool), Vec<Reading>>) -> Result<()> {
+fn row(readings: &Readings, part: usize, name: &str, theirs: &str) -> Result<()> {
+    let of = |side, value: fn(&Reading) -> f64| median_of(readings, part, side, value);
+    let (wall, loop_wall) = (of(Side::Clear, |r| r.wall), of(Side::Loop, |r| r.wall));
+    let (own, tofu) = (of(Side::Clear, |r| r.own), of(Side::Clear, |r| r.children));
+    let loop_cpu = of(Side::Loop, |r| r.own + r.children);
     print(&format!(
-        "\nencryption {}, medians; seconds, and KiB for the peak",
-        on(encrypted)
-    ))?;
-    print(&format!(
-        "{:<10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}  loop",
-        "rebuild", "wall", "loop", "ratio", "own cpu", "tofu cpu", "loop cpu", "cpu ratio", "peak"
-    ))?;
-    for (part, (ours, theirs)) in PARTS.iter().enumerate() {
-        let of = |is_ours: bool, value: fn(&Reading) -> f64| -> f64 {
-            median(
-                readings
-                    .get(&(part, is_ours))
-                    .map(Vec::as_slice)
-                    .unwrap_or_default(),
-                value,
-            )
-        };
-        let (wall, loop_wall) = (of(true, |r| r.wall), of(false, |r| r.wall));
-        let (own, tofu) = (of(true, |r| r.own), of(true, |r| r.children));
-        let loop_cpu = of(false, |r| r.own + r.children);
-        print(&format!(
-            "{ours:<10} {wall:>9.2} {loop_wall:>9.2} {:>7.2} {own:>10.2} {tofu:>10.2} {loop_cpu:>10.2} {:>10.2} {:>9.0}  {theirs}",
-            wall / loop_wall,
-            (own + tofu) / loop_cpu,
-            of(true, |r| r.peak as f64),
-        ))?;
-    }
-    Ok(())
+        "{name:<10} {wall:>9.2} {loop_wall:>9.2} {:>7.2} {own:>10.3} {tofu:>10.2} {loop_cpu:>10.2} {:>10.2} {:>6.1}  {theirs}",
+        wall / loop_wall,
+        (own + tofu) / loop_cpu,
+        of(Side::Clear, |r| r.peak as f64) / 1024.0,
+    ))
 }
 
 fn median(readings: &[Reading], value: fn(&Reading) -> f64) -> f64 {

@@ -138,7 +138,8 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
     judge(&totals, &expected, options)
 }
 
-/// Writes what cargo runs instead of the compiler for crates of ours: only they are instrumented, so that
+/// Writes what cargo runs instead of the compiler for crates of ours (a shell drops variables with a hyphen in their
+/// name, so no program of ours that tests start may have one): only they are instrumented, so that
 /// everything else is what `cargo xtask test` has built already.
 fn instrumenting_compiler(directory: &Path) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;

@@ -642,7 +642,8 @@ pub(crate) fn waiting_for(notice: &LockNotice) -> String {
         LockNotice::Waiting { holder, lease } => {
             format!(
                 "{} s, in which {} may show life",
-                lease.as_secs(),
+                // A lease of less than a second is not none.
+                lease.as_millis().div_ceil(1000),
                 whose(holder)
             )
         }

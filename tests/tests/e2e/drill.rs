@@ -86,7 +86,7 @@ impl Drill {
         directories.extend(std::env::split_paths(&path));
         let path = std::env::join_paths(directories).expect("directories make a PATH");
         self.world
-            .command(env!("CARGO_BIN_EXE_rebuild-dup"))
+            .command(env!("CARGO_BIN_EXE_rebuild_dup"))
             .args(args.iter().copied())
             .env("PATH", path)
             .cwd(self.dir())

@@ -30,6 +30,7 @@ mod reports;
 mod rescued;
 mod resume;
 mod secrecy;
+mod signalled_again;
 mod stage;
 mod stopped;
 mod suspects;

@@ -24,7 +24,7 @@ fn three_phases() -> Drill {
 #[test]
 fn nothing_waits_on_an_input_that_is_no_terminal() {
     let drill = three_phases();
-    let rebuild = env!("CARGO_BIN_EXE_rebuild-dup");
+    let rebuild = env!("CARGO_BIN_EXE_rebuild_dup");
     let program = |words: &str| {
         // A pipe that is open at both ends gives nothing and never ends.
         drill

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::meter::{Reading, measure};
-use super::platform::{PASSPHRASE, PHASES, root_module, write_root_modules};
+use super::platform::{PHASES, root_module, write_root_modules};
 use crate::sh::Cmd;
 use crate::tools::Tools;
 
@@ -14,24 +14,17 @@ pub(super) struct Loop {
     tofu: PathBuf,
     cli_config: PathBuf,
     directory: PathBuf,
-    encrypted: bool,
 }
 
 impl Loop {
     /// Writes the root modules.
-    pub(super) fn set_up(
-        here: &Path,
-        tools: &Tools,
-        n_objects: usize,
-        encrypted: bool,
-    ) -> Result<Self> {
+    pub(super) fn set_up(here: &Path, tools: &Tools, n_objects: usize) -> Result<Self> {
         std::fs::create_dir_all(here.join("lab")).context("cannot make the loop's directory")?;
         write_root_modules(here, n_objects)?;
         Ok(Self {
             tofu: tools.tofu.path.clone(),
             cli_config: tools.cli_config.clone(),
             directory: here.to_path_buf(),
-            encrypted,
         })
     }
 
@@ -119,30 +112,6 @@ impl Loop {
                 call = call.arg("-var").arg(format!("before={before}"));
             }
         }
-        if self.encrypted {
-            call = call.env("TF_ENCRYPTION", encryption());
-        }
         measure(call)
     }
-}
-
-/// OpenTofu's own encryption as its documentation shows it.
-fn encryption() -> String {
-    format!(
-        r#"key_provider "pbkdf2" "bench" {{
-  passphrase = "{PASSPHRASE}"
-}}
-method "aes_gcm" "bench" {{
-  keys = key_provider.pbkdf2.bench
-}}
-state {{
-  method   = method.aes_gcm.bench
-  enforced = true
-}}
-plan {{
-  method   = method.aes_gcm.bench
-  enforced = true
-}}
-"#
-    )
 }

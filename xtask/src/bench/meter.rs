@@ -80,11 +80,17 @@ fn said(mut log: std::fs::File) -> Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Reads a process's own processor time and that of its children, in seconds.
+/// Reads a process's own processor time and that of its children, in seconds. Its own is that of its clock, exact to
+/// far below the tick that `/proc/PID/stat` counts in, where most of a short program's time is lost.
 fn processor_times(pid: u32) -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks = Cmd::new("getconf").arg("CLK_TCK").read().ok()?;
-    times_in(&stat, ticks.trim().parse().ok()?)
+    let (own, children) = times_in(&stat, ticks.trim().parse().ok()?)?;
+    let exact = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(pid.try_into().ok()?))
+        .and_then(nix::time::clock_gettime)
+        .ok()
+        .map(|time| std::time::Duration::from(time).as_secs_f64());
+    Some((exact.unwrap_or(own), children))
 }
 
 /// Reads the fields 14 to 17 of `/proc/PID/stat`; the name before them may hold anything.

@@ -141,7 +141,8 @@ impl Rebuild {
         }
     }
 
-    fn call(&self, args: &[&str]) -> Result<Reading> {
+    /// Runs `rebuild` on the target.
+    pub(super) fn call(&self, args: &[&str]) -> Result<Reading> {
         let mut call = Cmd::new(&self.program)
             .shown_as("rebuild")
             .args(args)

@@ -17,6 +17,7 @@ pub(super) fn of(notice: &Notice, look: Look, verbosity: Verbosity) -> Option<St
             stage: Stage::Started,
             ..
         }
+        | Notice::Checking { good: None, .. }
         | Notice::Check { failure: None, .. } => Verbosity::Verbose,
         _ => Verbosity::Normal,
     };
