@@ -128,6 +128,7 @@ fn nothing_of_the_caller_reaches_a_step_by_itself() {
         "TERM",
         "TF_CLI_CONFIG_FILE",
         "TF_DATA_DIR",
+        "TF_DISABLE_PLUGIN_TLS",
         "TF_HTTP_ADDRESS",
         "TF_HTTP_LOCK_ADDRESS",
         "TF_HTTP_PASSWORD",

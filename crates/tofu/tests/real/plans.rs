@@ -101,6 +101,7 @@ fn nothing_of_the_caller_reaches_tofu() {
         Some(world.workshop.tmp().to_str().unwrap())
     );
     assert_eq!(value("GOGC"), Some("400"));
+    assert_eq!(value(tofu::PLUGIN_TLS_OFF), Some("1"));
     assert_eq!(value("CARGO"), None, "{env}");
     assert_eq!(value("TF_WORKSPACE"), None);
     assert_eq!(value("USER"), None);
