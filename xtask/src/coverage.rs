@@ -95,12 +95,15 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
         "json-render-diagnostics",
     ]))
     .read_loudly()?;
-    instrumented(cargo().args(["test", "--tests", "--no-fail-fast", "--locked"])).run()?;
+    let mut tested =
+        instrumented(cargo().args(["test", "--tests", "--no-fail-fast", "--locked"])).run();
     if whole {
-        cargo()
-            .args(["test", "--doc", "--workspace", "--locked"])
-            .current_dir(&root())
-            .run()?;
+        tested = tested.and(
+            cargo()
+                .args(["test", "--doc", "--workspace", "--locked"])
+                .current_dir(&root())
+                .run(),
+        );
     }
 
     // A program that was killed while it wrote leaves half a profile; that one alone is left out.
@@ -135,7 +138,9 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
     } else {
         options.packages.clone()
     };
-    judge(&totals, &expected, options)
+    // The table is of use where a test failed as well.
+    let judged = judge(&totals, &expected, options);
+    tested.and(judged)
 }
 
 /// Writes what cargo runs instead of the compiler for crates of ours (a shell drops variables with a hyphen in their

@@ -26,7 +26,10 @@ fn each_spawner(test: impl Fn(&dyn Spawner)) {
 fn a_child_sees_exactly_its_environment_directory_and_arguments() {
     each_spawner(|spawner| {
         let call = Invocation::new("/usr/bin/env", "/usr").env("ONLY", "this  one");
-        assert_eq!(run(spawner, &call, &How::reader()).0, ["ONLY=this  one"]);
+        let mut seen = run(spawner, &call, &How::reader()).0;
+        // What a launcher that measures its coverage leaves in the environment it hands on.
+        seen.retain(|line| !line.starts_with("__LLVM_PROFILE"));
+        assert_eq!(seen, ["ONLY=this  one"]);
         let call = sh("pwd; echo \"$0,$1,$2\"").args(["--", "--marker", ""]);
         let call = Invocation {
             cwd: "/usr".into(),
