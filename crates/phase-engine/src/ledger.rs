@@ -127,7 +127,7 @@ pub enum Entry<D> {
 
 impl<D> Entry<D> {
     /// Makes the entry of a step's event, without definitions.
-    pub(crate) fn step(
+    pub fn step(
         step: &StepId,
         event: StepEvent,
         detail: Option<D>,

@@ -42,7 +42,7 @@ pub use ids::{
 pub use ledger::{CallKind, Entry, Ledger, LedgerError, Part};
 pub use sequence::{Phase, Sequence, SequenceError, StepShape};
 pub use status::{IllegalEvent, RunStatus, StepEvent, StepStatus};
-pub use up::{Options, Prune, up};
+pub use up::{Options, Prune, refused, up};
 pub use world::{
     AfterFailure, Answer, ApplyHow, Basis, Forgetting, NotStored, Notes, Operator, PhaseFailure,
     PhaseSummary, Preparation, ResidueResult, StepResult, Stop, TeardownResult, World,

@@ -66,14 +66,14 @@ where
     L: Ledger<W::Detail>,
     O: Operator,
 {
-    if let Some(refused) = refuse(kind, sequence, &history, options) {
+    if let Some(refusal) = refused(kind, sequence, &history, options) {
         return Ended {
             status: None,
-            exit: refused.exit,
+            exit: refusal.exit,
             failures: vec![PhaseFailure {
                 phase: None,
                 step: None,
-                failure: refused,
+                failure: refusal,
             }],
             pending: Vec::new(),
             tear_down: false,
@@ -102,8 +102,8 @@ where
     ended
 }
 
-/// Decides before anything is touched whether the walk may begin.
-fn refuse(
+/// Says, before anything is touched, why the walk may not begin; nothing where it may.
+pub fn refused(
     kind: CallKind,
     sequence: &Sequence,
     history: &History,

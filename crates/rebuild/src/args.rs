@@ -58,6 +58,24 @@ pub(crate) enum Output {
     Ndjson,
 }
 
+/// `--prune`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Prune {
+    /// After the last phase that referred to them is verified without them
+    After,
+    /// Before everything
+    First,
+}
+
+impl From<Prune> for run::api::PruneWhen {
+    fn from(prune: Prune) -> Self {
+        match prune {
+            Prune::After => Self::After,
+            Prune::First => Self::First,
+        }
+    }
+}
+
 /// `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
@@ -87,6 +105,10 @@ pub(crate) enum Command {
     Runs(Runs),
     /// List objects that may exist in no state, and settle them
     Suspects(Suspects),
+    /// Bring what stands of a phase back to the definitions that it was applied from, and verify it
+    Repair(Repair),
+    /// Take what stands of a phase as it is, drift and all, with a reason
+    Accept(Accept),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
 }
@@ -145,6 +167,9 @@ pub(crate) struct Up {
     /// Build anew although the store with this id is missing
     #[arg(long, value_name = "ID")]
     pub(crate) first_build: Option<String>,
+    /// Tear down steps that stand and are defined no more: once nothing refers to them, or before everything
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "after")]
+    pub(crate) prune: Option<Prune>,
     /// Look at this many steps in parallel [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -184,6 +209,9 @@ pub(crate) struct Preflight {
     /// Build anew although the store with this id is missing
     #[arg(long, value_name = "ID")]
     pub(crate) first_build: Option<String>,
+    /// Don't stop for steps that stand and are defined no more: `up --prune` tears them down
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "after")]
+    pub(crate) prune: Option<Prune>,
     /// Look at this many steps in parallel [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -198,6 +226,43 @@ pub(crate) struct Plan {
     /// Exit with 6 where something would change
     #[arg(long)]
     pub(crate) detailed_exitcode: bool,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Repair {
+    /// The phase, as it stands
+    #[arg(value_name = "PHASE")]
+    pub(crate) phase: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Let the plans of this phase destroy and replace on a protected target: the same phase again
+    #[arg(long, value_name = "PHASE")]
+    pub(crate) allow_destroy: Vec<String>,
+    /// Let this tainted resource be replaced; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) replace: Vec<String>,
+    /// Keep this tainted resource as it is; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) keep: Vec<String>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Accept {
+    /// The phase, as it stands
+    #[arg(value_name = "PHASE")]
+    pub(crate) phase: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Why it is taken as it is; goes into the record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Let objects that are gone be given up on a protected target: the same phase again
+    #[arg(long, value_name = "PHASE")]
+    pub(crate) allow_destroy: Vec<String>,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }

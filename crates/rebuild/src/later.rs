@@ -4,8 +4,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Commands of later versions.
 const COMMANDS: &[&str] = &[
-    "repair",
-    "accept",
     "state",
     "backend",
     "provision",
@@ -23,12 +21,10 @@ const COMMANDS: &[&str] = &[
 enum Takes {
     Nothing,
     Value,
-    MaybeValue,
 }
 
 /// Options of later versions, each with the commands that will have it.
 const OPTIONS: &[(&str, Takes, &[&str])] = &[
-    ("prune", Takes::MaybeValue, &["up", "preflight"]),
     ("without-drill", Takes::Value, &["up", "preflight"]),
     ("upgrade", Takes::Nothing, &["up"]),
 ];
@@ -64,10 +60,6 @@ fn argument(option: &'static str, takes: Takes) -> Arg {
     match takes {
         Takes::Nothing => arg.action(ArgAction::SetTrue),
         Takes::Value => arg.action(ArgAction::Append),
-        Takes::MaybeValue => arg
-            .action(ArgAction::Append)
-            .num_args(0..=1)
-            .require_equals(true),
     }
 }
 

@@ -370,6 +370,8 @@ impl Fold<'_> {
             }
             None => StandingEntry {
                 step: id.clone(),
+                formerly: Vec::new(),
+                moving_to: None,
                 kind: starting.kind,
                 contained_in: starting.contained_in,
                 applied,

@@ -32,9 +32,13 @@ pub enum CallCommand {
     Resume,
     /// `down`.
     Down,
+    /// `repair`.
+    Repair,
+    /// `accept`.
+    Accept,
 }
 
-/// One invocation of `up` or `down` within the run.
+/// One invocation of `up` or `down` within the run, or of a command that mends what it left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRecord {
     /// The command.
@@ -259,6 +263,8 @@ pub enum DecisionKind {
     Forget,
     /// `moved_from`: a step took the place of another.
     Moved,
+    /// `--prune`: a removed step is torn down.
+    Prune,
     /// `rebuild unlock`.
     Unlock,
     /// `suspects --import`: an object that was in no state is in one now.

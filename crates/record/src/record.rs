@@ -143,6 +143,51 @@ impl Record {
         self.standing.iter().find(|entry| entry.step == *id)
     }
 
+    /// Finds what stands of a step by today's name of it, or by one that it had before and that nothing else has
+    /// taken since.
+    pub fn standing_once_called(&self, id: &StepId) -> Option<&StandingEntry> {
+        let by_former = || {
+            self.standing
+                .iter()
+                .find(|entry| entry.formerly.contains(id))
+        };
+        self.standing_of(id).or_else(by_former)
+    }
+
+    /// Begins to move what stands of a step to another name. Where nothing stands of it, nothing changes.
+    pub fn begin_move(&mut self, from: &StepId, to: &StepId) {
+        let entry = self.standing.iter_mut().find(|entry| entry.step == *from);
+        if let Some(entry) = entry {
+            entry.moving_to = Some(to.clone());
+        }
+    }
+
+    /// Gives what stands of a step its new name, wherever the record refers to it.
+    pub fn end_move(&mut self, from: &StepId, to: &StepId) {
+        for entry in &mut self.standing {
+            if entry.step == *from {
+                entry.rename(to);
+            }
+            if entry.contained_in.as_ref() == Some(from) {
+                entry.contained_in = Some(to.clone());
+            }
+        }
+        for suspect in &mut self.suspects {
+            if suspect.step == *from {
+                suspect.step = to.clone();
+            }
+        }
+        // What this run has done of it so far was done of the step that stands now.
+        let is_taken = self.steps.iter().any(|step| step.step == *to);
+        for step in self
+            .steps
+            .iter_mut()
+            .filter(|step| step.step == *from && !is_taken)
+        {
+            step.step = to.clone();
+        }
+    }
+
     /// Says whether the run came to be finished at some time and every phase was applied from the
     /// bundle: what a required drill asks for.
     pub fn proves(&self, bundle: &str) -> bool {

@@ -17,6 +17,14 @@ pub struct Applied {
     /// The digest of what `init` added to it: dependency lock file, downloaded modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_extras: Option<String>,
+    /// What the bundle calls the step, where that is another name: the step was moved since.
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>")]
+    pub called: Option<StepId>,
     /// The commit that the bundle was packed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -64,6 +72,22 @@ pub struct StandingEntry {
     #[serde(with = "crate::words::text")]
     #[schemars(with = "String")]
     pub step: StepId,
+    /// What it was called before, the latest first.
+    #[serde(
+        with = "crate::words::list",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(with = "Vec<String>")]
+    pub formerly: Vec<StepId>,
+    /// The step that takes its place: its state is on the way there, and every call brings that to its end first.
+    #[serde(
+        with = "crate::words::maybe",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>")]
+    pub moving_to: Option<StepId>,
     /// Its kind: `tofu`, `nodes`, `ssh`, `ansible`, `talos`, `exec`.
     pub kind: String,
     /// The step inside whose things it lives.
@@ -89,7 +113,25 @@ pub struct StandingEntry {
     pub outputs: Outputs,
 }
 
+impl Applied {
+    /// Gives the name under which the bundle defines the step that stands as `step` today.
+    pub fn called<'a>(&'a self, step: &'a StepId) -> &'a StepId {
+        self.called.as_ref().unwrap_or(step)
+    }
+}
+
 impl StandingEntry {
+    /// Takes another step's name; what its bundles call it stays known.
+    pub(crate) fn rename(&mut self, to: &StepId) {
+        let from = std::mem::replace(&mut self.step, to.clone());
+        for applied in std::iter::once(&mut self.applied).chain(&mut self.previous) {
+            applied.called.get_or_insert_with(|| from.clone());
+        }
+        self.formerly.retain(|name| name != to);
+        self.formerly.insert(0, from);
+        self.moving_to = None;
+    }
+
     /// Gives the last apply that ended well: what preflight and a re-verify hold the world against.
     pub fn as_applied(&self) -> Option<&Applied> {
         self.teardown_order().find(|applied| !applied.attempted)

@@ -48,6 +48,26 @@ pub struct Site {
     pub target: String,
 }
 
+/// When `--prune` tears removed steps down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PruneWhen {
+    /// After the last phase that referred to them is verified without them.
+    After,
+    /// Before everything.
+    First,
+}
+
+/// Options of `preflight`.
+#[derive(Clone, Debug, Default)]
+pub struct PreflightOptions {
+    /// The id of a store that is known to be gone for good.
+    pub first_build: Option<String>,
+    /// How many steps are looked at in parallel; 0 for as many as there are cores.
+    pub jobs: usize,
+    /// Removed steps don't stop: the `up` that follows tears them down.
+    pub prune: Option<PruneWhen>,
+}
+
 /// Options of `up`.
 #[derive(Clone, Debug, Default)]
 pub struct UpOptions {
@@ -71,6 +91,23 @@ pub struct UpOptions {
     pub first_build: Option<String>,
     /// How many steps are looked at in parallel; 0 for as many as there are cores.
     pub jobs: usize,
+    /// Tear down what stands and is defined no more.
+    pub prune: Option<PruneWhen>,
+}
+
+/// Options of `repair` and `accept`.
+#[derive(Clone, Debug, Default)]
+pub struct MendOptions {
+    /// The phase.
+    pub phase: String,
+    /// The same phase, whose objects may be destroyed, replaced or forgotten.
+    pub allow_destroy: Vec<String>,
+    /// Tainted addresses that may be replaced.
+    pub replace: Vec<String>,
+    /// Tainted addresses that are kept as they are.
+    pub keep: Vec<String>,
+    /// Why the world is accepted as it is.
+    pub reason: Option<String>,
 }
 
 /// Options of `down`.

@@ -75,7 +75,8 @@ impl TargetWorld<'_, '_> {
         }
     }
 
-    fn apply_tofu(
+    /// Applies a step through OpenTofu, with its planned changes noted as they are read.
+    pub(crate) fn apply_tofu(
         &self,
         step: &StepId,
         session: &Session,

@@ -28,7 +28,11 @@ pub(crate) struct AppliedSession {
 
 impl Bench<'_> {
     /// Makes known what the outputs of a standing step were, as far as the record may hold them.
-    pub(crate) fn recall_outputs(&self, entry: &StandingEntry) -> Result<(), Failure> {
+    pub(crate) fn recall_outputs(
+        &self,
+        entry: &StandingEntry,
+        standing: &Standing,
+    ) -> Result<(), Failure> {
         let mut outputs: BTreeMap<String, Output> = entry
             .outputs
             .iter()
@@ -46,12 +50,18 @@ impl Bench<'_> {
             return Ok(());
         };
         let source = self.library.get(&applied.bundle)?;
-        if let StepKind::Tofu(tofu) = &source.step(&entry.step)?.1.kind {
+        if let StepKind::Tofu(tofu) = &source.applied_step(&entry.step, applied)?.1.kind {
             for name in tofu.module.outputs.keys() {
                 outputs.entry(name.clone()).or_insert(Output {
                     value: None,
                     sensitive: true,
                 });
+            }
+        }
+        // What was applied before it was moved refers to it by the name of then.
+        for name in &entry.formerly {
+            if standing.get(name).is_none() {
+                self.outputs.put(name, outputs.clone());
             }
         }
         self.outputs.put(&entry.step, outputs);
@@ -80,13 +90,13 @@ impl Bench<'_> {
     }
 
     fn read_outputs(&self, step: &StepId, standing: &Standing) -> Result<(), Failure> {
-        let Some(entry) = standing.get(step) else {
+        let Some(entry) = standing.once_called(&self.outputs.standing_name(step)) else {
             return Err(Failure::failed(format!(
                 "an output of step `{step}` is needed, and nothing stands of it"
             )));
         };
         let source = self.library.get(&entry.applied.bundle)?;
-        let (_, def) = source.step(step)?;
+        let (_, def) = source.applied_step(&entry.step, &entry.applied)?;
         let StepKind::Tofu(tofu) = &def.kind else {
             return Err(Failure::failed(format!("step `{step}` has no outputs")));
         };
@@ -172,6 +182,7 @@ impl Bench<'_> {
             extras,
             state_providers: applied.providers.keys().cloned().collect(),
             state: Some(GrantOptions::default()),
+            state_of: None,
         })?;
         Ok(AppliedSession { session, changed })
     }

@@ -1,5 +1,6 @@
 //! up, down, preflight, check, status: the parts put together.
 
+mod accept;
 pub mod api;
 mod apply_step;
 mod as_applied;
@@ -17,6 +18,8 @@ mod look;
 mod look_commands;
 mod lost_host;
 mod masking;
+mod mend;
+mod moved;
 mod open;
 mod operator;
 mod paths;
@@ -24,6 +27,8 @@ mod phase_probes;
 mod plan;
 mod prepare_all;
 mod prepare_step;
+mod removed;
+mod repair;
 mod rescue;
 mod resolve;
 mod scope;
@@ -41,6 +46,7 @@ mod up;
 mod verify_step;
 mod world;
 
+pub use accept::accept;
 pub use check::check;
 pub use definition_check::{
     CheckReport, DefinitionFault, Finding, LeftBehind, Lint, ModuleReport, Severity, Tests,
@@ -48,7 +54,8 @@ pub use definition_check::{
 pub use down::{DryRun, DryStep, down, down_dry_run};
 pub use error::CallError;
 pub use look_commands::{Preflighted, Unlocked, preflight, runs_list, runs_show, status, unlock};
-pub use plan::{ChangeShown, PhasePlan, PlanReport, PlanVerdict, StepPlan, plan};
+pub use plan::{ChangeShown, MovedShown, PhasePlan, PlanReport, PlanVerdict, StepPlan, plan};
+pub use repair::repair;
 pub use session::Ended;
 pub use suspects::{SettledHow, SettledShown, SuspectShown, SuspectsReport, suspects};
 pub use up::up;

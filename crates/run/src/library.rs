@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phase_engine::{ExitCode, Failure, StepId};
 use platform::{Bundle, BundleFile, PhaseDef, Platform, StepDef};
+use record::Applied;
 use secrets::TargetKey;
 use store::{Store, layout, settle};
 use tofu::ModuleFile;
@@ -43,6 +44,17 @@ impl Source {
             .find(|step| step.id == *id)
             .ok_or_else(missing)?;
         Ok((phase, step))
+    }
+}
+
+impl Source {
+    /// Finds a step that stands, under the name that these definitions have for it.
+    pub(crate) fn applied_step(
+        &self,
+        step: &StepId,
+        applied: &Applied,
+    ) -> Result<(&PhaseDef, &StepDef), Failure> {
+        self.step(applied.called(step))
     }
 }
 

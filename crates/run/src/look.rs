@@ -88,7 +88,7 @@ impl Bench<'_> {
             Ok(source) => source,
             Err(failure) => return Sight::undecided(step, &failure, None),
         };
-        let def = match source.step(step) {
+        let def = match source.applied_step(step, applied) {
             Ok((_, def)) => def,
             Err(failure) => return Sight::undecided(step, &failure, None),
         };

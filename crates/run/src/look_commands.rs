@@ -11,16 +11,18 @@ use state_backend::StateBackend;
 use store::lock::{self, Holder, LockNotice, TargetLock};
 use store::{Store, Writer};
 
-use crate::api::{Machine, Site};
+use crate::api::{Machine, PreflightOptions, Site};
 use crate::error::{CallError, stopped};
+use crate::moved;
 use crate::open::{
     Held, OnFaults, Opened, definitions, locked, moment, open_store, the_known_store,
 };
 use crate::paths::TargetPaths;
+use crate::removed::{self, stop_on_removed};
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::ui::{Notice, Ui};
-use crate::up::{stop_on_removed, stopped_by};
+use crate::up::stopped_by;
 
 /// What `preflight` came to.
 #[derive(Debug)]
@@ -37,15 +39,14 @@ pub struct Preflighted {
 pub fn preflight(
     machine: &Machine,
     site: &Site,
-    jobs: usize,
-    first_build: Option<&str>,
+    options: &PreflightOptions,
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Preflighted {
     let held = Opened::open(machine, site, stop, ui, OnFaults::Stop)
-        .and_then(|opened| opened.hold("preflight", first_build));
+        .and_then(|opened| opened.hold("preflight", options.first_build.as_deref()));
     let looked = held.and_then(|held| {
-        let looked = look(&held, jobs);
+        let looked = look(&held, options);
         held.release();
         looked.map_err(CallError::from)
     });
@@ -68,20 +69,24 @@ pub fn preflight(
     }
 }
 
-fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failure> {
+fn look(held: &Held<'_>, options: &PreflightOptions) -> Result<(Report, Option<Failure>), Failure> {
     let mut inner = held.ledger(CallCommand::Up)?;
     held.settle_leftovers(&mut inner)?;
     let history = inner.history();
-    let world = held.world(Standing(inner.view()), held.run.clone(), jobs)?;
+    let world = held.world(Standing(inner.view()), held.run.clone(), options.jobs)?;
     let target = held.bench.target.name.as_str();
     let mut report = if history.standing.is_empty() && held.bench.stated()?.is_empty() {
         world.look_for_residue()?
     } else {
         world.look_at_standing(None)?
     };
+    let is_clean = report.passes();
+    let mut n_removed = 0;
     if let Ok(today) = &held.today {
         let sequence = today.platform.sequence().map_err(|error| stopped(&error))?;
-        stop_on_removed(&mut report, &history.standing, &sequence);
+        let moves = moved::moves(&today.platform, &history)?;
+        let standing = moved::after(&moves, &history.standing);
+        n_removed = stop_on_removed(&mut report, &standing, &sequence, options.prune.is_some());
     }
     let record = inner.record();
     for suspect in record
@@ -96,6 +101,9 @@ fn look(held: &Held<'_>, jobs: usize) -> Result<(Report, Option<Failure>), Failu
     let stops = (!report.passes()).then(|| {
         let mut failure = stopped_by(&report, target);
         failure.what = format!("preflight stops on target `{target}`");
+        if is_clean && n_removed > 0 {
+            failure.hint = Some(removed::ways_on(target));
+        }
         if record.is_some_and(|record| record.status == RunStatus::Running || !record.status.has_ended()) {
             failure.hint = Some(format!(
                 "`rebuild up --target {target} --resume` goes on with the run, `rebuild down --target {target}` tears down"

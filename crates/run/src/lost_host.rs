@@ -118,7 +118,7 @@ impl Held<'_> {
             return Ok(BTreeSet::new());
         };
         let source = self.bench.library.get(&entry.applied.bundle)?;
-        let (_, def) = source.step(step)?;
+        let (_, def) = source.applied_step(step, &entry.applied)?;
         let StepKind::Tofu(_) = &def.kind else {
             return Ok(BTreeSet::new());
         };

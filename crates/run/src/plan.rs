@@ -13,6 +13,7 @@ use tofu::{Outcome, PlanMode, PlanOptions, Slot};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, unusable};
+use crate::moved;
 use crate::open::{Held, OnFaults, Opened};
 use crate::prepare_step::does_nothing;
 use crate::standing::Standing;
@@ -34,6 +35,18 @@ pub struct PlanReport {
     pub phases: Vec<PhasePlan>,
     /// Steps that stand and that today's definitions do not hold: they stop `up`.
     pub removed: Vec<String>,
+    /// Steps that take the place of one that stands, with its state.
+    #[serde(default)]
+    pub moved: Vec<MovedShown>,
+}
+
+/// One step that takes the place of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedShown {
+    /// The step that stands.
+    pub from: String,
+    /// The step that takes its place.
+    pub to: String,
 }
 
 /// What a plan comes to.
@@ -124,9 +137,13 @@ fn planned(held: &Held<'_>) -> Result<PlanReport, Failure> {
     let mut inner = held.ledger(CallCommand::Up)?;
     held.settle_leftovers(&mut inner)?;
     let history = inner.history();
-    let world = held.world(Standing(inner.view()), held.run.clone(), 0)?;
-    world.prepare_all()?;
+    let mut world = held.world(Standing(inner.view()), held.run.clone(), 0)?;
     let today = Arc::clone(world.today()?);
+    world.moves = moved::moves(&today.platform, &history)?;
+    for (to, from) in &world.moves {
+        held.bench.outputs.take_place(to, from);
+    }
+    world.prepare_all()?;
     let sequence = today
         .platform
         .sequence()
@@ -144,13 +161,19 @@ fn planned(held: &Held<'_>) -> Result<PlanReport, Failure> {
         }
         phases.push(phase_of(&phase.id, &phase.title, steps));
     }
-    let removed = phase_engine::removed(&history.standing, &sequence);
+    let standing = moved::after(&world.moves, &history.standing);
+    let removed = phase_engine::removed(&standing, &sequence);
+    let moved = world.moves.iter().map(|(to, from)| MovedShown {
+        from: from.to_string(),
+        to: to.to_string(),
+    });
     Ok(PlanReport {
         schema: 1,
         target: held.bench.target.name.to_string(),
         verdict: worst(phases.iter().map(|phase| phase.verdict)),
         phases,
         removed: removed.iter().map(ToString::to_string).collect(),
+        moved: moved.collect(),
     })
 }
 
@@ -158,7 +181,9 @@ impl PlanReport {
     /// What the process ends with: a phase that can't be planned fails; changes are told apart on demand.
     #[must_use]
     pub fn exit(&self, detailed: bool) -> ExitCode {
-        let changes = self.verdict != PlanVerdict::Unchanged || !self.removed.is_empty();
+        let changes = self.verdict != PlanVerdict::Unchanged
+            || !self.removed.is_empty()
+            || !self.moved.is_empty();
         match self.verdict {
             PlanVerdict::Failed => ExitCode::Failed,
             _ if detailed && changes => ExitCode::Changes,
@@ -302,6 +327,7 @@ mod tests {
             verdict: worst(verdicts.iter().copied()),
             phases,
             removed: Vec::new(),
+            moved: Vec::new(),
         }
     }
 

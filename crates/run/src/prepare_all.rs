@@ -87,7 +87,7 @@ impl TargetWorld<'_, '_> {
         tofu: &TofuStep,
     ) -> Result<(), Failure> {
         let step = &def.id;
-        let entry = self.standing.get(step);
+        let entry = self.standing_for(step);
         // While something stands from other definitions, its tree is preflight's; today's lie beside it.
         let slot = match &entry {
             Some(entry)
@@ -115,6 +115,7 @@ impl TargetWorld<'_, '_> {
                 .map(|applied| applied.providers.keys().cloned().collect())
                 .unwrap_or_default(),
             state: Some(GrantOptions::default()),
+            state_of: None,
         })?;
         let report = session.init(false).map_err(|error| unusable_init(&error))?;
         self.bench.ui.tell(&Notice::Init {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::{ApplyHow, ExitCode, Failure, Preparation, ResourceAddress, StepId};
-use platform::{StepDef, StepKind, TofuStep};
+use platform::{PhaseDef, StepDef, StepKind, TofuStep};
 use record::{Applied, Detail, PlannedChange, PlannedWork, Starting, ToolRecord, Values};
 use state_backend::GrantOptions;
 use tofu::{PlanMode, PlanOptions, Planned, Session, Slot};
@@ -232,7 +232,8 @@ impl TargetWorld<'_, '_> {
                 detail: detail_of(starting),
             });
         };
-        self.guard(step, &plan)?;
+        let today = Arc::clone(self.today()?);
+        self.guard(step, &plan, today.platform.phase(&step.phase))?;
         let changes: Vec<PlannedChange> = plan
             .outcome
             .planned
@@ -275,7 +276,7 @@ impl TargetWorld<'_, '_> {
         tofu: &TofuStep,
         slot: Slot,
     ) -> Result<Session, Failure> {
-        let entry = self.standing.get(step);
+        let entry = self.standing_for(step);
         let applied = entry.as_ref().map(|entry| &entry.applied);
         let extras = match applied {
             Some(applied) => self.bench.extras(applied)?,
@@ -297,11 +298,21 @@ impl TargetWorld<'_, '_> {
                 .map(|applied| applied.providers.keys().cloned().collect())
                 .unwrap_or_default(),
             state: Some(GrantOptions::default()),
+            // Its own, once it has one.
+            state_of: self
+                .moves
+                .get(step)
+                .filter(|from| self.standing.get(from).is_some()),
         })
     }
 
     /// Stops a plan that destroys what nobody agreed to lose.
-    fn guard(&self, step: &StepId, plan: &Planned) -> Result<(), Failure> {
+    pub(crate) fn guard(
+        &self,
+        step: &StepId,
+        plan: &Planned,
+        phase: Option<&PhaseDef>,
+    ) -> Result<(), Failure> {
         let bench = self.bench;
         // What failed by itself was never whole: a step that failed is applied again. Of one that was cut
         // nobody knows how far it came.
@@ -319,7 +330,6 @@ impl TargetWorld<'_, '_> {
                 tainted: change.is_tainted() && !failed_by_itself,
             })
             .collect();
-        let phase = self.today()?.platform.phase(&step.phase);
         let rules = guard::Rules {
             protected: bench
                 .target
@@ -349,7 +359,7 @@ impl TargetWorld<'_, '_> {
     }
 
     /// Takes the mark for replacement off the addresses that `--keep` names.
-    fn keep_tainted(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
+    pub(crate) fn keep_tainted(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
         if self.agreed.keep.is_empty() {
             return Ok(());
         }
@@ -405,6 +415,7 @@ impl TargetWorld<'_, '_> {
             applied: Applied {
                 bundle: resolved.source.bundle.digest().to_owned(),
                 init_extras,
+                called: None,
                 commit: resolved.source.commit.clone(),
                 definition: resolved.definition.clone(),
                 values: resolved.values.clone(),

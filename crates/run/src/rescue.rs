@@ -208,7 +208,7 @@ impl Bench<'_> {
             )
         })?;
         let source = self.library.get(&entry.applied.bundle)?;
-        let (_, def) = source.step(step)?;
+        let (_, def) = source.applied_step(step, &entry.applied)?;
         let StepKind::Tofu(tofu) = &def.kind else {
             return Err(Failure::new(
                 ExitCode::Stopped,
@@ -229,6 +229,7 @@ impl Bench<'_> {
                 read_only: !writes,
                 ..GrantOptions::default()
             }),
+            state_of: None,
         };
         self.session_on(server, wanted)
     }

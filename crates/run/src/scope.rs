@@ -13,6 +13,8 @@ use crate::secret_book::SecretBook;
 #[derive(Debug, Default)]
 pub(crate) struct OutputBook {
     steps: Mutex<BTreeMap<StepId, BTreeMap<String, Output>>>,
+    /// Steps that are about to take another one's place: until then their outputs are that one's.
+    taking: Mutex<BTreeMap<StepId, StepId>>,
 }
 
 /// One output of a step.
@@ -30,10 +32,30 @@ impl OutputBook {
         self.lock().insert(step.clone(), outputs);
     }
 
+    /// From now on one step's outputs are another one's, as long as nothing is known of its own.
+    pub(crate) fn take_place(&self, step: &StepId, of: &StepId) {
+        self.taking
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(step.clone(), of.clone());
+    }
+
+    /// The step whose outputs are to be read for this one.
+    pub(crate) fn standing_name(&self, step: &StepId) -> StepId {
+        self.taking
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(step)
+            .unwrap_or(step)
+            .clone()
+    }
+
     /// Returns one output.
     #[must_use]
     pub(crate) fn get(&self, step: &StepId, name: &str) -> Option<Output> {
-        self.lock().get(step)?.get(name).cloned()
+        let own = self.lock().get(step).cloned();
+        let outputs = own.or_else(|| self.lock().get(&self.standing_name(step)).cloned());
+        outputs?.get(name).cloned()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<StepId, BTreeMap<String, Output>>> {

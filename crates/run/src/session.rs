@@ -7,16 +7,15 @@ use std::sync::{Arc, Mutex};
 use phase_engine::{ExitCode, Failure, PhaseId, RunId, Sequence, StepId};
 use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, StandingEntry, Suspect, Time};
 use secrets::Masker;
-use serde_json::Value;
 
 use crate::error::{CallError, stopped, unusable};
 use crate::known;
 use crate::leftovers::Found;
-use crate::library::Source;
+use crate::moved::Moves;
 use crate::open::{First, Held, tools};
 use crate::standing::{CallLedger, Standing};
 use crate::ui::Notice;
-use crate::world::{Agreed, TargetWorld};
+use crate::world::{Agreed, PhaseSource, TargetWorld};
 
 /// How a call ended.
 #[derive(Debug)]
@@ -50,19 +49,12 @@ impl Ended {
 }
 
 impl Held<'_> {
-    /// Opens the ledger of this call. Nothing is written before its first entry.
-    pub(crate) fn ledger(&self, command: CallCommand) -> Result<RecordLedger, Failure> {
+    /// This call, as the record keeps it.
+    pub(crate) fn call(&self, command: CallCommand) -> CallRecord {
         let bench = &self.bench;
         let today = self.today.as_ref().ok();
-        let sequence = match today {
-            Some(today) => today
-                .platform
-                .sequence()
-                .map_err(|error| unusable(&error))?,
-            None => Sequence::default(),
-        };
         let now = (bench.machine.now)();
-        let call = CallRecord {
+        CallRecord {
             command,
             started: Time::from(now),
             ended: None,
@@ -74,7 +66,21 @@ impl Held<'_> {
             commit: today.and_then(|today| today.commit.clone()),
             dirty: today.is_some_and(|today| today.dirty),
             bundle: today.map(|today| today.bundle.digest().to_owned()),
+        }
+    }
+
+    /// Opens the ledger of this call. Nothing is written before its first entry.
+    pub(crate) fn ledger(&self, command: CallCommand) -> Result<RecordLedger, Failure> {
+        let bench = &self.bench;
+        let today = self.today.as_ref().ok();
+        let sequence = match today {
+            Some(today) => today
+                .platform
+                .sequence()
+                .map_err(|error| unusable(&error))?,
+            None => Sequence::default(),
         };
+        let call = self.call(command);
         let new_run = NewRun {
             run: self.run.clone(),
             platform: self.platform_name.clone(),
@@ -138,7 +144,8 @@ impl Held<'_> {
                     .map_err(|error| stopped(&error))?;
             }
         }
-        bench.forget_leftovers(&found)
+        bench.forget_leftovers(&found)?;
+        self.settle_moves(ledger)
     }
 
     /// A suspect that is in its step's state is none: it was rescued with it, or a person has imported it.
@@ -175,17 +182,11 @@ impl Held<'_> {
         run: RunId,
         jobs: usize,
     ) -> Result<TargetWorld<'_, '_>, Failure> {
-        let mut phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)> =
-            BTreeMap::new();
         for entry in standing.all() {
             self.new_enough_for(&entry)?;
-            let source = self.bench.library.get(&entry.applied.bundle)?;
-            phase_sources.insert(
-                entry.step.phase.clone(),
-                (source, entry.applied.target.clone()),
-            );
-            self.bench.recall_outputs(&entry)?;
+            self.bench.recall_outputs(&entry, &standing)?;
         }
+        let phase_sources = self.phase_sources(&standing)?;
         let cut_teardowns = standing.cut_teardowns();
         let jobs = match jobs {
             0 => std::thread::available_parallelism().map_or(2, std::num::NonZeroUsize::get),
@@ -204,7 +205,22 @@ impl Held<'_> {
             run,
             heading: Mutex::default(),
             agreed: Agreed::default(),
+            moves: Moves::new(),
         })
+    }
+
+    /// What each phase of which something stands was last applied from.
+    pub(crate) fn phase_sources(
+        &self,
+        standing: &Standing,
+    ) -> Result<BTreeMap<PhaseId, PhaseSource>, Failure> {
+        let mut sources = BTreeMap::new();
+        for entry in standing.all() {
+            let source = self.bench.library.get(&entry.applied.bundle)?;
+            let found = PhaseSource::of(source, &entry.step, &entry.applied);
+            sources.insert(entry.step.phase, found);
+        }
+        Ok(sources)
     }
 
     /// A tool older than the one that last wrote a state is refused: it may misread what it finds there.

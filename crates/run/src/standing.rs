@@ -18,6 +18,11 @@ impl Standing {
         self.0.get()?.standing_of(step).cloned()
     }
 
+    /// Finds what stands of a step by today's name, or by one that it had before it was moved.
+    pub(crate) fn once_called(&self, step: &StepId) -> Option<StandingEntry> {
+        self.0.get()?.standing_once_called(step).cloned()
+    }
+
     /// How far the run came with a step; none of one that it has not begun.
     pub(crate) fn status_of(&self, step: &StepId) -> Option<StepStatus> {
         Some(self.0.get()?.step(step)?.status)

@@ -1,6 +1,5 @@
 //! Preflight of a target: everything that stands, in parallel, each step from what it was applied from.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,18 +9,15 @@ use preflight::{
     Ask, CheckResult, PhaseUnderTest, Probe, Report, ResidueFound, ResidueOfPhase, StepObservation,
     judge_first_build,
 };
-use serde_json::Value;
 
-use crate::library::Source;
 use crate::stop::StopLevel;
 use crate::ui::Notice;
-use crate::world::TargetWorld;
+use crate::world::{PhaseSource, TargetWorld};
 
 /// A phase as it stands, with the definitions of its checks.
 struct StandingPhase {
     under_test: PhaseUnderTest,
-    source: Arc<Source>,
-    values: BTreeMap<String, Value>,
+    as_applied: PhaseSource,
 }
 
 impl TargetWorld<'_, '_> {
@@ -90,13 +86,17 @@ impl TargetWorld<'_, '_> {
                 continue;
             }
             let entries = self.standing.of_phase(&id);
-            let Some(applied) = entries.iter().rev().find_map(|entry| entry.as_applied()) else {
+            let as_applied = entries
+                .iter()
+                .rev()
+                .find_map(|entry| Some((&entry.step, entry.as_applied()?)));
+            let Some((step, applied)) = as_applied else {
                 continue;
             };
             let source = self.bench.library.get(&applied.bundle)?;
-            let checks = source
-                .platform
-                .phase(&id)
+            let as_applied = PhaseSource::of(source, step, applied);
+            let checks = as_applied
+                .def()
                 .map(|phase| {
                     phase
                         .checks
@@ -105,12 +105,10 @@ impl TargetWorld<'_, '_> {
                         .collect()
                 })
                 .unwrap_or_default();
-            let values = applied.target.clone();
             let steps = entries.iter().map(|entry| entry.step.clone()).collect();
             phases.push(StandingPhase {
                 under_test: PhaseUnderTest { id, steps, checks },
-                source,
-                values,
+                as_applied,
             });
         }
         Ok(phases)
@@ -199,9 +197,10 @@ impl Probe for StandingProbe<'_, '_, '_> {
                 why: "nothing stands of its phase".to_owned(),
             };
         };
-        let def = standing.source.platform.phase(phase);
-        let Some((def, check)) =
-            def.and_then(|def| Some((def, def.checks.iter().find(|check| check.name == name)?)))
+        let as_applied = &standing.as_applied;
+        let Some((def, check)) = as_applied
+            .def()
+            .and_then(|def| Some((def, def.checks.iter().find(|check| check.name == name)?)))
         else {
             return CheckResult::NotRun {
                 why: "it is not defined".to_owned(),
@@ -210,7 +209,7 @@ impl Probe for StandingProbe<'_, '_, '_> {
         let bench = self.world.bench;
         let asked = bench
             .need_outputs(check.kind.exprs(), &self.world.standing)
-            .and_then(|()| bench.ask(&standing.source, def, check, &standing.values, false));
+            .and_then(|()| bench.ask(&as_applied.source, def, check, &as_applied.values, false));
         match asked {
             Ok(()) => CheckResult::Passed,
             Err(failure) if failure.is_interrupt() => CheckResult::NotRun { why: failure.what },

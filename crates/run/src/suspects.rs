@@ -419,7 +419,7 @@ impl Held<'_> {
             .hint("restore the state from its versions in the store before anything else"));
         }
         let source = bench.library.get(&entry.applied.bundle)?;
-        let (_, def) = source.step(step)?;
+        let (_, def) = source.applied_step(step, &entry.applied)?;
         let StepKind::Tofu(tofu) = &def.kind else {
             return Err(Failure::new(
                 ExitCode::Stopped,

@@ -1,6 +1,5 @@
 //! Tearing a step down, and proving its phase gone.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use checks::Residue;
@@ -9,7 +8,6 @@ use phase_engine::{
 };
 use platform::StepKind;
 use record::{Applied, Detail, StandingEntry, StateMark};
-use serde_json::Value;
 use state_backend::GrantOptions;
 use tofu::{ApplyWhat, RunError, Session, Slot};
 
@@ -18,7 +16,7 @@ use crate::library::Source;
 use crate::resolve;
 use crate::stop::StopLevel;
 use crate::tofu_work::{Wanted, tofu_failure};
-use crate::world::TargetWorld;
+use crate::world::{PhaseSource, TargetWorld};
 
 impl TargetWorld<'_, '_> {
     /// Tears a step down with the definitions last attempted; where a provider's configuration is missing there,
@@ -73,7 +71,10 @@ impl TargetWorld<'_, '_> {
         entry: Option<&StandingEntry>,
         applied: Option<&Applied>,
     ) -> Result<TeardownResult<Detail>, Teardown> {
-        let (_, def) = source.step(step)?;
+        let (_, def) = match applied {
+            Some(applied) => source.applied_step(step, applied)?,
+            None => source.step(step)?,
+        };
         let values = applied.map_or(&self.bench.target.values, |applied| &applied.target);
         let tofu = match &def.kind {
             StepKind::Exec(exec) => {
@@ -125,6 +126,7 @@ impl TargetWorld<'_, '_> {
                     extras: None,
                     state_providers: std::collections::BTreeSet::new(),
                     state: Some(GrantOptions::default()),
+                    state_of: None,
                 })?
             }
         };
@@ -275,10 +277,15 @@ impl TargetWorld<'_, '_> {
                 .because(left.join(", ")),
             ));
         }
-        let Some((source, values)) = self.source_of_proof(phase) else {
+        let Some(PhaseSource {
+            source,
+            values,
+            called,
+        }) = self.source_of_proof(phase)
+        else {
             return Ok(ResidueResult::Clean);
         };
-        let Some(def) = source.platform.phase(phase) else {
+        let Some(def) = source.platform.phase(&called) else {
             return Ok(ResidueResult::Clean);
         };
         // Each is asked: what one finds must not hide behind another that can't be asked.
@@ -289,7 +296,7 @@ impl TargetWorld<'_, '_> {
             let what = format!("residue probe `{}` of phase `{phase}`", probe.name);
             match self
                 .bench
-                .ask_residue(&source, phase, probe, &values, within)
+                .ask_residue(&source, &called, probe, &values, within)
             {
                 Ok(Residue::Silent { .. }) => {}
                 Ok(Residue::Left { lines, n_lines }) => {
@@ -328,24 +335,21 @@ impl TargetWorld<'_, '_> {
     }
 
     /// The definitions whose probes prove a phase gone, and the target's values for them.
-    fn source_of_proof(
-        &self,
-        phase: &PhaseId,
-    ) -> Option<(std::sync::Arc<Source>, BTreeMap<String, Value>)> {
-        if let Some((source, values)) = self.phase_sources.get(phase) {
-            return Some((std::sync::Arc::clone(source), values.clone()));
+    fn source_of_proof(&self, phase: &PhaseId) -> Option<PhaseSource> {
+        if let Some(found) = self.phase_sources.get(phase) {
+            return Some(found.clone());
         }
-        let today = self.today.as_ref()?;
-        Some((
-            std::sync::Arc::clone(today),
-            self.bench.target.values.clone(),
-        ))
+        Some(PhaseSource {
+            source: std::sync::Arc::clone(self.today.as_ref()?),
+            values: self.bench.target.values.clone(),
+            called: phase.clone(),
+        })
     }
 
     /// How many probes prove a phase gone.
     pub(crate) fn n_probes(&self, phase: &PhaseId) -> usize {
         self.source_of_proof(phase)
-            .and_then(|(source, _)| Some(source.platform.phase(phase)?.residue.len()))
+            .and_then(|found| Some(found.def()?.residue.len()))
             .unwrap_or_default()
     }
 
@@ -388,7 +392,10 @@ impl TargetWorld<'_, '_> {
         let Some((source, recorded)) = sources.first() else {
             return Ok(Vec::new());
         };
-        let (_, def) = source.step(step)?;
+        let (_, def) = match recorded {
+            Some((_, applied)) => source.applied_step(step, applied)?,
+            None => source.step(step)?,
+        };
         let StepKind::Tofu(tofu) = &def.kind else {
             return Ok(Vec::new());
         };
@@ -408,6 +415,7 @@ impl TargetWorld<'_, '_> {
                 read_only: true,
                 ..GrantOptions::default()
             }),
+            state_of: None,
         })?;
         let facts = self.bench.facts(step, &session)?;
         Ok(self.masked_addresses(facts.addresses))

@@ -36,6 +36,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) state_providers: BTreeSet<String>,
     /// Whether it reaches the state, and what of it must be there.
     pub(crate) state: Option<GrantOptions>,
+    /// Whose state that is, where it is not the step's own.
+    pub(crate) state_of: Option<&'a StepId>,
 }
 
 impl Bench<'_> {
@@ -91,7 +93,7 @@ impl Bench<'_> {
         let scope = self.scope(&self.target.values);
         let env = self.env_of(&format!("step `{}`", wanted.step), &wanted.def.env, &scope)?;
         let backend = wanted.state.map(|options| {
-            let access = server.grant(&wanted.step.key(), options);
+            let access = server.grant(&wanted.state_of.unwrap_or(wanted.step).key(), options);
             Backend {
                 address: access.address,
                 lock_address: access.lock_address,

@@ -4,15 +4,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use phase_engine::{
-    CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, RunState,
-    Sequence, StepId, admission,
+    CallKind, Command, ExitCode, Failure, History, Mode, Options, PhaseFailure, PhaseId, Prune,
+    RunState, Sequence, StepId, admission,
 };
+use preflight::Verdict;
 use record::{CallCommand, Record};
 
-use crate::api::{Machine, Site, UpOptions};
+use crate::api::{Machine, PruneWhen, Site, UpOptions};
 use crate::error::{CallError, stopped, unusable};
+use crate::moved;
 use crate::open::{Held, OnFaults, Opened};
 use crate::operator::Watch;
+use crate::removed::{self, agreed_before, prunes, stop_on_removed};
 use crate::session::Ended;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
@@ -49,7 +52,11 @@ fn held_up(
         allow_destroy: options
             .allow_destroy
             .iter()
-            .map(|phase| phase_named(&opened, "--allow-destroy", phase))
+            .map(|phase| match PhaseId::new(phase.as_str()) {
+                // A phase that is pruned is defined no more.
+                Ok(removed) if options.prune.is_some() => Ok(removed),
+                _ => phase_named(&opened, "--allow-destroy", phase),
+            })
             .collect::<Result<_, _>>()?,
         replace: options.replace.iter().cloned().collect(),
         keep: options.keep.iter().cloned().collect(),
@@ -121,7 +128,7 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         .filter(|_| options.resume)
         .map_or(&held.run, |record| &record.run)
         .clone();
-    let decisions = decisions(held, options);
+    let mut decisions = decisions(held, options);
     let mut world = held
         .world(standing, run, options.jobs)
         .map_err(fail(record.clone()))?;
@@ -147,27 +154,84 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
     }
     crate::suspects::none_unsettled(record.as_ref(), target.as_str())
         .map_err(fail(record.clone()))?;
+    if let (true, Some(record)) = (options.resume, &record) {
+        crate::mend::none_cut(record, target.as_str())
+            .map_err(|failure| (Some(Box::new(record.clone())), CallError::from(failure)))?;
+    }
     let sequence = world
         .today()
         .and_then(|today| today.platform.sequence().map_err(|error| unusable(&error)));
     let sequence = sequence.map_err(fail(record.clone()))?;
+    let moves = world
+        .today()
+        .and_then(|today| moved::moves(&today.platform, &history));
+    world.moves = moves.map_err(fail(record.clone()))?;
     world.prepare_all().map_err(fail(record.clone()))?;
-    let history = match mode {
+    let history = History {
+        standing: moved::after(&world.moves, &history.standing),
+        ..history
+    };
+    let removed = phase_engine::removed(&history.standing, &sequence);
+    let mut history = match mode {
         Ok(Mode::Resume) => history,
         _ => {
-            preflight_of_new_run(&world, &history, &sequence, states)
+            preflight_of_new_run(&world, &history, &sequence, states, options.prune.is_some())
                 .map_err(fail(record.clone()))?;
             History::of_new_run(history.standing)
         }
     };
+    let agreed_before = record
+        .as_ref()
+        .filter(|_| options.resume)
+        .map(agreed_before)
+        .unwrap_or_default();
+    let going: Vec<StepId> = removed
+        .into_iter()
+        .filter(|step| options.prune.is_some() || agreed_before.contains(step))
+        .collect();
+    let prune = if going.is_empty() {
+        Vec::new()
+    } else {
+        let references = world.references().map_err(fail(record.clone()))?;
+        let when = options.prune.unwrap_or(PruneWhen::After);
+        prunes(&going, &references, &sequence, when)
+    };
+    // What an earlier call of this run was agreed to is not asked again.
+    let unasked: Vec<Prune> = prune
+        .iter()
+        .filter(|prune| !agreed_before.contains(&prune.step))
+        .cloned()
+        .collect();
+    world.guard_prune(&unasked).map_err(fail(record.clone()))?;
+    decisions.extend(world.prune_decisions(&unasked));
     let interactive = !options.no_pause && held.bench.ui.interactive();
     let walk_options = Options {
         through,
         pause: options.pause,
         interactive,
         jobs: NonZeroUsize::new(world.jobs).unwrap_or(NonZeroUsize::MIN),
-        prune: Vec::new(),
+        prune,
     };
+    if let Some(mut refused) = phase_engine::refused(kind, &sequence, &history, &walk_options) {
+        if refused.hint.is_none() {
+            refused.hint = Some(refused_hint(target.as_str()));
+        }
+        return Err(fail(record)(refused));
+    }
+    if !world.moves.is_empty() {
+        decisions.extend(
+            held.make_moves(&mut inner, &world.moves)
+                .map_err(fail(record.clone()))?,
+        );
+        world
+            .settle_after_moves(held)
+            .map_err(fail(record.clone()))?;
+        let moved = inner.history();
+        history = match kind {
+            CallKind::Resume => moved,
+            _ => History::of_new_run(moved.standing),
+        };
+    }
     let resumed = kind == CallKind::Resume;
     let id = record
         .as_ref()
@@ -326,39 +390,39 @@ fn placed(
     failure
 }
 
+/// What goes on where the definitions changed behind a run.
+fn refused_hint(target: &str) -> String {
+    format!(
+        "nothing was changed: bring the definitions back to what the run was begun with and type the command again, add \
+         `--prune` where a step is to be torn down, or `rebuild down --target {target}`"
+    )
+}
+
 /// Preflight before a new run changes anything.
 pub(crate) fn preflight_of_new_run(
     world: &TargetWorld<'_, '_>,
     history: &History,
     sequence: &Sequence,
     states: bool,
+    pruned: bool,
 ) -> Result<(), Failure> {
     let mut report = if history.standing.is_empty() && !states {
         world.look_for_residue()?
     } else {
         world.look_at_standing(None)?
     };
-    stop_on_removed(&mut report, &history.standing, sequence);
+    let is_clean = report.passes();
+    let n_removed = stop_on_removed(&mut report, &history.standing, sequence, pruned);
     world.tell_report(&report);
     if report.passes() {
         return Ok(());
     }
-    let target = &world.bench.target.name;
-    Err(stopped_by(&report, target.as_str()))
-}
-
-/// Steps that stand and that today's definitions do not hold stop preflight.
-pub(crate) fn stop_on_removed(
-    report: &mut preflight::Report,
-    standing: &[StepId],
-    sequence: &Sequence,
-) {
-    for step in phase_engine::removed(standing, sequence) {
-        report.stop(format!(
-            "step `{step}` stands, and today's definitions do not hold it: bring it back, or tear the target down \
-             (`--prune` and `moved_from` are not there yet)"
-        ));
+    let target = world.bench.target.name.as_str();
+    let mut failure = stopped_by(&report, target);
+    if is_clean && n_removed > 0 {
+        failure.hint = Some(removed::ways_on(target));
     }
+    Err(failure)
 }
 
 /// Why preflight stopped a call.
@@ -383,8 +447,20 @@ pub(crate) fn stopped_by(report: &preflight::Report, target: &str) -> Failure {
     for note in &report.notes {
         failure = failure.because(note.text.clone());
     }
-    failure.hint(format!(
-        "nothing was changed. Bring the target back to what was applied and type the command again, or \
-         `rebuild down --target {target}` tears down"
-    ))
+    let mendable = report.phases.iter().find(|phase| {
+        matches!(
+            phase.verdict,
+            Verdict::StateUnexplained | Verdict::Tainted | Verdict::Drifted | Verdict::CheckFailed
+        )
+    });
+    failure.hint(match mendable {
+        Some(phase) => format!(
+            "nothing was changed. {}; or `rebuild down --target {target}` tears down",
+            crate::mend::ways_on(&phase.id, target)
+        ),
+        None => format!(
+            "nothing was changed. Bring the target back to what was applied and type the command again, or \
+             `rebuild down --target {target}` tears down"
+        ),
+    })
 }

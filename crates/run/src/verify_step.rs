@@ -55,7 +55,17 @@ impl TargetWorld<'_, '_> {
                 Err(failure) => StepResult::failed(failure, None),
             };
         }
-        self.verdict_of(step, &sight)
+        let mut result = self.verdict_of(step, &sight);
+        if basis == Basis::Standing
+            && let Err(failure) = &mut result.end
+        {
+            let target = self.bench.target.name.as_str();
+            failure.hint = Some(format!(
+                "{}; then `rebuild up --target {target} --resume` goes on",
+                crate::mend::ways_on(step.phase.as_str(), target)
+            ));
+        }
+        result
     }
 
     fn sight(&self, step: &StepId, basis: Basis) -> Result<Sight, Failure> {

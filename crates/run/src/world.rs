@@ -9,18 +9,47 @@ use phase_engine::{
     ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult,
     RunId, StepId, StepResult, TeardownResult, World,
 };
+use platform::PhaseDef;
 use record::{Detail, StandingEntry};
 use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::library::Source;
 use crate::look::KeptPlan;
+use crate::moved::Moves;
 use crate::prepare_step::Prepared;
 use crate::standing::Standing;
 use crate::ui::{Doing, Notice};
 
 /// Definitions to tear a step down with, and what stands of it; nothing where no record knows the step.
 pub(crate) type TeardownSource = (Arc<Source>, Option<(StandingEntry, record::Applied)>);
+
+/// A phase as it was applied.
+#[derive(Clone)]
+pub(crate) struct PhaseSource {
+    /// The definitions.
+    pub(crate) source: Arc<Source>,
+    /// The target's values of then.
+    pub(crate) values: BTreeMap<String, Value>,
+    /// What the definitions call the phase: another name, where its steps were moved since.
+    pub(crate) called: PhaseId,
+}
+
+impl PhaseSource {
+    /// What a step of the phase was applied from.
+    pub(crate) fn of(source: Arc<Source>, step: &StepId, applied: &record::Applied) -> Self {
+        Self {
+            source,
+            values: applied.target.clone(),
+            called: applied.called(step).phase.clone(),
+        }
+    }
+
+    /// What the definitions say of the phase.
+    pub(crate) fn def(&self) -> Option<&PhaseDef> {
+        self.source.platform.phase(&self.called)
+    }
+}
 
 /// What a call drives.
 pub(crate) struct TargetWorld<'b, 'm> {
@@ -32,7 +61,7 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) standing: Standing,
     /// For each phase, the definitions that it was last applied from and the target's values of then, as they
     /// were when the call began: a teardown proves with these after the last step is gone.
-    pub(crate) phase_sources: BTreeMap<PhaseId, (Arc<Source>, BTreeMap<String, Value>)>,
+    pub(crate) phase_sources: BTreeMap<PhaseId, PhaseSource>,
     /// Plans that preflight made of steps as they were applied.
     pub(crate) plans: Mutex<BTreeMap<StepId, KeptPlan>>,
     /// How often this call has changed something: a plan from before says nothing of what comes after.
@@ -41,6 +70,8 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) proven: Mutex<BTreeMap<StepId, u64>>,
     /// What was agreed to before the call.
     pub(crate) agreed: Agreed,
+    /// Steps that are about to take the place of one that stands.
+    pub(crate) moves: Moves,
     /// Steps whose teardown an earlier call began and did not see to its end.
     pub(crate) cut_teardowns: BTreeSet<StepId>,
     /// The run that this call begins or goes on with.
@@ -70,8 +101,14 @@ impl TargetWorld<'_, '_> {
             .ok_or_else(|| Failure::new(ExitCode::Unusable, "today's definitions can't be read"))
     }
 
+    /// What stands of a step, or of the one whose place it is about to take.
+    pub(crate) fn standing_for(&self, step: &StepId) -> Option<StandingEntry> {
+        let from = self.moves.get(step).unwrap_or(step);
+        self.standing.get(step).or_else(|| self.standing.get(from))
+    }
+
     /// Tells that something is done to a step, does it, and tells how it ended.
-    fn told<T>(
+    pub(crate) fn told<T>(
         &self,
         step: &StepId,
         doing: Doing,
@@ -105,11 +142,14 @@ impl TargetWorld<'_, '_> {
             return;
         }
         *heading = now;
-        let as_applied = self.phase_sources.get(phase).map(|(source, _)| source);
+        let as_applied = self.phase_sources.get(phase).and_then(PhaseSource::def);
+        let today = self
+            .today
+            .as_ref()
+            .and_then(|source| source.platform.phase(phase));
         let title = as_applied
             .filter(|_| doing != Doing::Apply)
-            .or(self.today.as_ref())
-            .and_then(|source| source.platform.phase(phase))
+            .or(today)
             .map(|phase| phase.title.clone())
             .unwrap_or_default();
         self.bench.ui.tell(&Notice::Phase {
@@ -119,24 +159,26 @@ impl TargetWorld<'_, '_> {
         });
     }
 
-    /// The definitions of a phase, its values, and what they say of it.
-    fn phase_source(
-        &self,
-        phase: &PhaseId,
-        basis: Basis,
-    ) -> Result<(Arc<Source>, BTreeMap<String, Value>), Failure> {
+    /// The definitions of a phase and its values, for what is asked of it on this basis.
+    fn phase_source(&self, phase: &PhaseId, basis: Basis) -> Result<PhaseSource, Failure> {
         let entry = self.standing.of_phase(phase).into_iter().next_back();
-        let applied = match (&entry, basis) {
-            (Some(entry), Basis::JustApplied) => Some(&entry.applied),
-            (Some(entry), Basis::Standing) => entry.as_applied(),
-            (None, _) => None,
-        };
+        let applied = entry.as_ref().and_then(|entry| {
+            let applied = match basis {
+                Basis::JustApplied => &entry.applied,
+                Basis::Standing => entry.as_applied()?,
+            };
+            Some((&entry.step, applied))
+        });
         match applied {
-            Some(applied) => Ok((
-                self.bench.library.get(&applied.bundle)?,
-                applied.target.clone(),
-            )),
-            None => Ok((Arc::clone(self.today()?), self.bench.target.values.clone())),
+            Some((step, applied)) => {
+                let source = self.bench.library.get(&applied.bundle)?;
+                Ok(PhaseSource::of(source, step, applied))
+            }
+            None => Ok(PhaseSource {
+                source: Arc::clone(self.today()?),
+                values: self.bench.target.values.clone(),
+                called: phase.clone(),
+            }),
         }
     }
 
@@ -195,7 +237,7 @@ impl TargetWorld<'_, '_> {
 }
 
 /// The result of an act, as the operator hears of it.
-fn judged<D>(result: &StepResult<D>) -> (bool, String) {
+pub(crate) fn judged<D>(result: &StepResult<D>) -> (bool, String) {
     match &result.end {
         Ok(()) => (true, String::new()),
         Err(failure) => (false, failure.what.clone()),
@@ -256,8 +298,8 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure> {
-        let (source, values) = self.phase_source(phase, basis)?;
-        let Some(def) = source.platform.phase(phase) else {
+        let as_applied = self.phase_source(phase, basis)?;
+        let Some(def) = as_applied.def() else {
             return Ok(());
         };
         for check in &def.checks {
@@ -265,14 +307,26 @@ impl World for TargetWorld<'_, '_> {
                 .need_outputs(check.kind.exprs(), &self.standing)?;
             let asked = self
                 .bench
-                .ask(&source, def, check, &values, basis == Basis::JustApplied)
+                .ask(
+                    &as_applied.source,
+                    def,
+                    check,
+                    &as_applied.values,
+                    basis == Basis::JustApplied,
+                )
                 .map_err(|failure| self.bench.masked_failure(failure));
             self.bench.ui.tell(&Notice::Check {
                 phase: phase.to_string(),
                 check: check.name.clone(),
                 failure: asked.as_ref().err().map(|failure| failure.what.clone()),
             });
-            asked?;
+            if let Err(mut failure) = asked {
+                if basis == Basis::Standing {
+                    let target = self.bench.target.name.as_str();
+                    failure.hint = Some(crate::mend::ways_on(phase.as_str(), target));
+                }
+                return Err(failure);
+            }
         }
         Ok(())
     }

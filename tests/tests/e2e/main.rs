@@ -21,6 +21,8 @@ mod gate;
 mod interactive;
 mod killed;
 mod left_over_cases;
+mod mending;
+mod moving;
 mod phases;
 mod planning;
 mod preflight_drift;

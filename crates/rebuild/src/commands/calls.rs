@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use run::CallError;
-use run::api::{CheckOptions, DownOptions, Site, SuspectsOptions, UpOptions};
+use run::api::{
+    CheckOptions, DownOptions, MendOptions, PreflightOptions, Site, SuspectsOptions, UpOptions,
+};
 use run::stop::StopRequests;
 use run::ui::Ui;
 
@@ -37,15 +39,40 @@ pub(super) fn down(
     )
 }
 
-pub(super) fn preflight(
+pub(super) fn repair(
     context: &Context,
     site: &Site,
-    jobs: usize,
-    first_build: Option<&str>,
+    options: &MendOptions,
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Told {
-    let looked = run::preflight(&context.machine, site, jobs, first_build, stop, ui);
+    ended(
+        context,
+        run::repair(&context.machine, site, options, stop, ui),
+    )
+}
+
+pub(super) fn accept(
+    context: &Context,
+    site: &Site,
+    options: &MendOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    ended(
+        context,
+        run::accept(&context.machine, site, options, stop, ui),
+    )
+}
+
+pub(super) fn preflight(
+    context: &Context,
+    site: &Site,
+    options: &PreflightOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let looked = run::preflight(&context.machine, site, options, stop, ui);
     let failure = looked
         .error
         .map(|error| Failure::of_call(error, context.err));

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phase_engine::ExitCode;
-use run::api::{CheckOptions, DownOptions, Machine, Site, SuspectsOptions, UpOptions};
+use run::api::{
+    CheckOptions, DownOptions, Machine, MendOptions, PreflightOptions, Site, SuspectsOptions,
+    UpOptions,
+};
 use run::stop::StopRequests;
 use run::ui::Ui;
 use schemars::JsonSchema;
@@ -237,11 +240,15 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
         Command::Down(down) => run_down(context, down),
         Command::Preflight(preflight) => {
             let site = context.site(&preflight.target);
-            let (jobs, first_build) = (jobs(preflight.jobs), preflight.first_build);
+            let options = PreflightOptions {
+                first_build: preflight.first_build,
+                jobs: jobs(preflight.jobs),
+                prune: preflight.prune.map(Into::into),
+            };
             context.operated(
                 preflight.stop.grace,
                 Asks::NothingForPreflight,
-                |stop, ui| calls::preflight(context, &site, jobs, first_build.as_deref(), stop, ui),
+                |stop, ui| calls::preflight(context, &site, &options, stop, ui),
             )
         }
         Command::Plan(plan) => {
@@ -278,6 +285,31 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 calls::suspects(context, &site, &options, stop, ui)
             })
         }
+        Command::Repair(repair) => {
+            let site = context.site(&repair.target);
+            let options = MendOptions {
+                phase: repair.phase,
+                allow_destroy: repair.allow_destroy,
+                replace: repair.replace,
+                keep: repair.keep,
+                reason: None,
+            };
+            context.operated(repair.stop.grace, Asks::People, |stop, ui| {
+                calls::repair(context, &site, &options, stop, ui)
+            })
+        }
+        Command::Accept(accept) => {
+            let site = context.site(&accept.target);
+            let options = MendOptions {
+                phase: accept.phase,
+                allow_destroy: accept.allow_destroy,
+                reason: Some(accept.reason),
+                ..MendOptions::default()
+            };
+            context.operated(accept.stop.grace, Asks::People, |stop, ui| {
+                calls::accept(context, &site, &options, stop, ui)
+            })
+        }
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))
@@ -303,6 +335,7 @@ fn run_up(context: &Context, up: args::Up) -> Told {
         lost_host: up.lost_host,
         first_build: up.first_build,
         jobs: jobs(up.jobs),
+        prune: up.prune.map(Into::into),
     };
     context.operated(up.stop.grace, asks, |stop, ui| {
         calls::up(context, &site, &options, stop, ui)

@@ -11,10 +11,18 @@ pub(crate) fn plan(report: &PlanReport, look: Look) -> String {
     for phase in &report.phases {
         text.push_str(&phase_lines(phase, look));
     }
+    for moved in &report.moved {
+        let word = look.paint(Tone::Strong, "moved");
+        text.push_str(&format!(
+            "  {word} {}: it takes the place of {}, with its state\n",
+            clean(&moved.to),
+            clean(&moved.from)
+        ));
+    }
     for step in &report.removed {
         let word = look.paint(Tone::Bad, "removed");
         text.push_str(&format!(
-            "  {word} {}: it stands and is defined no more, which stops `up`\n",
+            "  {word} {}: it stands and is defined no more; `up --prune` tears it down, without it `up` stops\n",
             clean(step)
         ));
     }
@@ -106,6 +114,7 @@ mod tests {
     fn losses_come_first_and_nothing_is_mocked() {
         let report: PlanReport = serde_json::from_value(serde_json::json!({
             "schema": 1, "target": "live", "verdict": "failed", "removed": ["2.old"],
+            "moved": [{ "from": "1a.tunnel", "to": "1b.tunnel" }],
             "phases": [
                 { "id": "0", "title": "state", "verdict": "unchanged", "waits_for": [], "steps": [
                     { "step": "0.ground", "kind": "tofu", "verdict": "unchanged", "waits_for": [], "counts": {},

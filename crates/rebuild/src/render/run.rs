@@ -183,6 +183,8 @@ fn call_row(call: &CallRecord) -> Vec<Cell> {
         CallCommand::Up => "up",
         CallCommand::Resume => "up --resume",
         CallCommand::Down => "down",
+        CallCommand::Repair => "repair",
+        CallCommand::Accept => "accept",
     };
     let end = match (call.ended, call.exit) {
         (Some(ended), Some(exit)) => format!(

@@ -156,3 +156,30 @@ fn a_status_names_the_commands_that_go_on() {
     let gone = StatusDocument::of(name(), Some(target.record()), None, None);
     assert_eq!(gone.state, TargetState::Empty);
 }
+
+#[test]
+fn a_step_that_was_moved_stands_by_its_new_name_and_is_found_by_the_old_one() {
+    let mut target = Target::new(&[("1", &["a", "b"])]);
+    target.up();
+    let mut record = target.record();
+    let (old, new) = (id("1.a"), id("2.c"));
+    record.standing[1].contained_in = Some(id("1.a"));
+    record.begin_move(&old, &new);
+    assert_eq!(record.standing[0].moving_to, Some(new.clone()));
+    record.end_move(&old, &new);
+    let entry = record.standing_of(&new).unwrap();
+    assert_eq!(
+        (&entry.moving_to, &entry.formerly),
+        (&None, &vec![old.clone()])
+    );
+    assert_eq!(entry.applied.called(&new), &old);
+    assert_eq!(record.standing[1].contained_in, Some(new.clone()));
+    assert!(record.step(&old).is_none() && record.step(&new).is_some());
+    assert!(record.standing_of(&old).is_none());
+    assert_eq!(record.standing_once_called(&old).unwrap().step, new);
+    // There and back: the bundle's own name for it stays the first one.
+    record.end_move(&new, &old);
+    let entry = record.standing_of(&old).unwrap();
+    assert_eq!(entry.formerly, [new]);
+    assert_eq!(entry.applied.called(&old), &old);
+}

@@ -53,6 +53,7 @@ pub(super) fn applied(bundle: &str) -> Applied {
     Applied {
         target: BTreeMap::new(),
         bundle: bundle.to_owned(),
+        called: None,
         init_extras: Some("extras".to_owned()),
         commit: Some("c0ffee".to_owned()),
         definition: String::new(),
@@ -346,7 +347,9 @@ impl Target {
         self.next_run += 1;
         let history = match command {
             CallCommand::Up => History::of_new_run(ledger.history().standing),
-            CallCommand::Resume | CallCommand::Down => ledger.history(),
+            CallCommand::Resume | CallCommand::Down | CallCommand::Repair | CallCommand::Accept => {
+                ledger.history()
+            }
         };
         Compared {
             ledger,
