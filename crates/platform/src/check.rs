@@ -11,6 +11,7 @@ use crate::fault::{Fault, TextFile};
 use crate::model::{StepDef, StepKind};
 use crate::module::RootModule;
 use crate::near::{hint, near};
+use crate::nodes::GIVEN_VARIABLES;
 use crate::parse::target::{ParsedTarget, env_exprs, is_legal_key};
 use crate::parse::{Outputs, Parsed, Sees, Use, UsePlace};
 use crate::reader::Report;
@@ -21,6 +22,7 @@ use secrets::Source;
 /// Without a readable target file, only what needs none is looked at.
 pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: &Report) {
     mentions(parsed, report);
+    machines(parsed, report);
     let mut checker = Checker {
         parsed,
         target,
@@ -237,9 +239,9 @@ impl Checker<'_> {
                 self.report.push(
                     fault(
                         "no outputs",
-                        format!("step `{id}` is an `exec` step, which has no outputs"),
+                        format!("step `{id}` has no outputs"),
                     )
-                    .help("only `tofu` steps have outputs"),
+                    .help("only `tofu` and `nodes` steps have outputs"),
                 );
                 None
             }
@@ -318,6 +320,8 @@ fn mentions(parsed: &Parsed, report: &Report) {
                     format!("`{key}` of step `{to}` names the step itself"),
                 ));
             }
+            // What stands of it is upgraded before it is applied.
+            Some(position) if position > mention.position && key == "hosts" => {}
             Some(position) if position > mention.position => report.push(
                 fault(
                     "comes later",
@@ -327,6 +331,64 @@ fn mentions(parsed: &Parsed, report: &Report) {
             ),
             Some(_) => {}
         }
+    }
+}
+
+/// Looks at where `talos` steps have their machines from.
+fn machines(parsed: &mut Parsed, report: &Report) {
+    let position = |id: &StepId| parsed.declared.iter().position(|step| step.id == *id);
+    // Pairs of a step that upgrades and a later one whose machines it upgrades.
+    let mut upgraded = Vec::new();
+    for step in parsed.platform.phases.iter().flat_map(|phase| &phase.steps) {
+        let StepKind::Talos(talos) = &step.kind else {
+            continue;
+        };
+        let Some(at) = position(&talos.hosts) else {
+            continue;
+        };
+        let mut wanted = vec!["hosts"];
+        if talos.talosconfig.is_none() {
+            wanted.push("talosconfig");
+        }
+        let lacks: Vec<&str> = match &parsed.declared[at].outputs {
+            Outputs::Unknown => Vec::new(),
+            Outputs::None => wanted,
+            Outputs::Of(module) => wanted
+                .into_iter()
+                .filter(|name| !module.outputs.contains_key(*name))
+                .collect(),
+        };
+        for name in lacks {
+            let span = parsed.mentions.iter().find(|mention| mention.of == step.id);
+            let span = span.map_or(step.span.clone(), |mention| mention.span.clone());
+            let message = format!("step `{}` has no output `{name}`", talos.hosts);
+            let help = match name {
+                "talosconfig" => "give the client configuration by `talosconfig`",
+                _ => "name a `nodes` step, or a `tofu` step with an output `hosts`",
+            };
+            report.push(
+                parsed
+                    .file
+                    .fault(span, "no such output", message)
+                    .help(help),
+            );
+        }
+        if position(&step.id).is_some_and(|own| own < at) {
+            upgraded.push((step.id.clone(), talos.hosts.clone()));
+        }
+    }
+    for step in parsed
+        .platform
+        .phases
+        .iter_mut()
+        .flat_map(|phase| &mut phase.steps)
+    {
+        if let StepKind::Talos(talos) = &mut step.kind {
+            talos.is_before_hosts = upgraded.iter().any(|(upgrade, _)| *upgrade == step.id);
+        }
+        let before = upgraded.iter().filter(|(_, hosts)| *hosts == step.id);
+        step.after
+            .extend(before.map(|(upgrade, _)| upgrade.clone()));
     }
 }
 
@@ -407,6 +469,9 @@ fn inputs(
             given.extend(right);
         }
         given.extend(module.set_by_tfvars.iter().map(String::as_str));
+        if tofu.nodes.is_some() {
+            given.extend(GIVEN_VARIABLES);
+        }
         if !vars_unknown.contains(id) {
             unset(id, &module, &given, target, report);
         }
@@ -464,7 +529,7 @@ fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, re
         }
         let variables = parsed.platform.steps().flat_map(|step| match &step.kind {
             StepKind::Tofu(tofu) => tofu.module.variables.keys().map(String::as_str).collect(),
-            StepKind::Exec(_) => Vec::new(),
+            StepKind::Exec(_) | StepKind::Talos(_) => Vec::new(),
         });
         let unread = variables.filter(|variable| !target.value_spans.contains_key(*variable));
         let help = match near(name, unread) {

@@ -14,6 +14,7 @@ mod load;
 mod model;
 mod module;
 mod near;
+mod nodes;
 mod parse;
 mod reader;
 
@@ -33,8 +34,9 @@ pub use load::{
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
     ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind,
-    StoreDef, Target, TofuStep, ToolDef,
+    StoreDef, TalosStep, Target, TofuStep, ToolDef,
 };
 pub use module::is_configuration_file;
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
+pub use nodes::{GENERATED, GIVEN_VARIABLES, NodesDef, generated_root};
 pub use secrets::Source;

@@ -87,7 +87,7 @@ pub fn load_target(
         _ => return Err(Faults::sorted(faults)),
     };
     let report = Report::default();
-    let parsed = read_platform(files, Some(&target), &report);
+    let parsed = read_platform(files, Some(&target), false, &report);
     let (more, faults) = split(report.take());
     warnings.extend(more);
     let platform = match parsed {
@@ -109,7 +109,7 @@ pub fn load_target(
 /// Every fault of them, in order.
 pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
     let report = Report::default();
-    let parsed = read_platform(files, None, &report);
+    let parsed = read_platform(files, None, true, &report);
     let (_, faults) = split(report.take());
     match parsed {
         Some(parsed) if faults.is_empty() => Ok(parsed.platform),
@@ -150,7 +150,7 @@ fn name_in_platform_table(text: &str) -> Option<String> {
 /// Reads `rebuild.toml` and the root modules, with no target, and goes as far as it can.
 pub fn survey(files: &dyn Files) -> Survey {
     let report = Report::default();
-    let parsed = read_platform(files, None, &report);
+    let parsed = read_platform(files, None, false, &report);
     let (warnings, faults) = split(report.take());
     Survey {
         platform: parsed.map(|parsed| parsed.platform),
@@ -177,12 +177,16 @@ fn read(
     report: &Report,
 ) -> (Option<Parsed>, Option<ParsedTarget>) {
     let target = read_target(files, target_file, target, report);
-    (read_platform(files, target.as_ref(), report), target)
+    (
+        read_platform(files, target.as_ref(), false, report),
+        target,
+    )
 }
 
 fn read_platform(
     files: &dyn Files,
     target: Option<&ParsedTarget>,
+    as_stored: bool,
     report: &Report,
 ) -> Option<Parsed> {
     let text = match files.read(PLATFORM_FILE) {
@@ -198,7 +202,7 @@ fn read_platform(
     };
     let doc = Doc::new(TextFile::new(PLATFORM_FILE, text), report);
     let modules = Modules::new(files, report);
-    let mut parsed = parse::platform(&doc, files, &modules)?;
+    let mut parsed = parse::platform(&doc, files, &modules, as_stored)?;
     check::check(&mut parsed, target, report);
     Some(parsed)
 }

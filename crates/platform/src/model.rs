@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::expr::{Expr, Reference};
 use crate::fault::Fault;
 use crate::module::RootModule;
+use crate::nodes::NodesDef;
 
 /// A platform and one target of it, without faults.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct Platform {
     pub tools: BTreeMap<String, ToolDef>,
     /// The phases, in order.
     pub phases: Vec<PhaseDef>,
+    /// Files of the root modules that `nodes` steps are rendered into, by path within the bundle.
+    pub rendered: BTreeMap<String, Vec<u8>>,
 }
 
 impl Platform {
@@ -149,6 +152,7 @@ impl StepDef {
         let mut exprs: Vec<&Expr> = match &self.kind {
             StepKind::Tofu(tofu) => tofu.inputs.values().collect(),
             StepKind::Exec(exec) => exec.argvs().flatten().chain(&exec.stdin).collect(),
+            StepKind::Talos(talos) => talos.exprs(),
         };
         exprs.extend(self.env.values().filter_map(EnvValue::expr));
         exprs
@@ -160,6 +164,7 @@ impl StepDef {
             .after
             .iter()
             .chain(&self.contained_in)
+            .chain(self.kind.machines_of())
             .cloned()
             .collect();
         for located in self.exprs().iter().flat_map(|expr| expr.references()) {
@@ -178,14 +183,26 @@ pub enum StepKind {
     Tofu(TofuStep),
     /// Runs programs of the platform.
     Exec(ExecStep),
+    /// Upgrades Talos, machine by machine.
+    Talos(TalosStep),
 }
 
 impl StepKind {
     /// Returns the word that `rebuild.toml` uses for it.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::Tofu(tofu) if tofu.nodes.is_some() => "nodes",
             Self::Tofu(_) => "tofu",
             Self::Exec(_) => "exec",
+            Self::Talos(_) => "talos",
+        }
+    }
+
+    /// Returns the step before it that made the machines it works on.
+    fn machines_of(&self) -> Option<&StepId> {
+        match self {
+            Self::Talos(talos) if !talos.is_before_hosts => Some(&talos.hosts),
+            _ => None,
         }
     }
 }
@@ -201,6 +218,41 @@ pub struct TofuStep {
     pub inputs: BTreeMap<String, Expr>,
     /// What the root module declares.
     pub module: Arc<RootModule>,
+    /// Where it has the root module from, when that is rendered from specs.
+    pub nodes: Option<NodesDef>,
+}
+
+/// An upgrade of Talos, and what is applied to each machine after it.
+#[derive(Debug, Clone)]
+pub struct TalosStep {
+    /// The step whose outputs `hosts` and `talosconfig` say which machines there are, and how to reach them.
+    pub hosts: StepId,
+    /// Whether that step comes later: what stands of it is upgraded before it is applied.
+    pub is_before_hosts: bool,
+    /// The version that every machine is to run, such as `v1.11.2`.
+    pub version: Expr,
+    /// The image that is installed; Talos' own of that version otherwise.
+    pub image: Option<Expr>,
+    /// The client configuration, in place of the output.
+    pub talosconfig: Option<Expr>,
+    /// Patches of every machine's configuration, applied after the upgrade: paths within the platform.
+    pub patches: Vec<String>,
+    /// How long one machine may take to come back.
+    pub node_timeout: Duration,
+    /// How long the cluster may take to be healthy.
+    pub health_timeout: Duration,
+    /// How long is waited between two looks.
+    pub every: Duration,
+}
+
+impl TalosStep {
+    /// Returns every value with references in it.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        std::iter::once(&self.version)
+            .chain(&self.image)
+            .chain(&self.talosconfig)
+            .collect()
+    }
 }
 
 /// Programs of the platform: one to apply, one to verify, one to tear down.

@@ -1,8 +1,10 @@
 //! `rebuild.toml`: from its text to phases and steps, with every fault on the way.
 
 mod env;
+mod nodes;
 mod probe;
 mod step;
+mod talos;
 pub(crate) mod target;
 
 use std::collections::BTreeMap;
@@ -100,16 +102,26 @@ pub(crate) struct Mention {
 /// What parsing a phase needs to know and fills.
 pub(crate) struct Context<'a> {
     pub(crate) files: &'a dyn Files,
+    /// Whether root modules that were rendered before are taken as they are.
+    pub(crate) as_stored: bool,
     pub(crate) modules: &'a Modules<'a>,
     pub(crate) parsed: Parsed,
 }
 
 /// Reads `rebuild.toml`; `None` when it is no TOML.
-pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) -> Option<Parsed> {
+///
+/// `as_stored`: `files` are a bundle's, and hold what nodes steps were rendered into.
+pub(crate) fn platform(
+    doc: &Doc<'_>,
+    files: &dyn Files,
+    modules: &Modules<'_>,
+    as_stored: bool,
+) -> Option<Parsed> {
     let document = doc.parse()?;
     let root = doc.root(&document);
     let mut context = Context {
         files,
+        as_stored,
         modules,
         parsed: Parsed {
             file: doc.file.clone(),
@@ -118,6 +130,7 @@ pub(crate) fn platform(doc: &Doc<'_>, files: &dyn Files, modules: &Modules<'_>) 
                 time_budget: None,
                 tools: BTreeMap::new(),
                 phases: Vec::new(),
+                rendered: BTreeMap::new(),
             },
             declared: Vec::new(),
             phase_ids: Vec::new(),

@@ -43,7 +43,7 @@ impl Bundle {
                         && directories.iter().any(|directory| below(path, directory))
                 })
             }
-            StepKind::Exec(_) => {
+            StepKind::Exec(_) | StepKind::Talos(_) => {
                 let taken = module_directories(platform);
                 Box::new(move |path| {
                     path != PLATFORM_FILE
@@ -52,7 +52,7 @@ impl Bundle {
                             if directory.is_empty() {
                                 is_configuration(path)
                             } else {
-                                below(path, directory)
+                                path == directory || below(path, directory)
                             }
                         })
                 })
@@ -65,15 +65,19 @@ impl Bundle {
     }
 }
 
-/// Returns the directories of all root modules and of the local modules that they reach.
+/// Returns the directories of all root modules, of the local modules that they reach, and of the specs that they
+/// are rendered from.
 fn module_directories(platform: &Platform) -> BTreeSet<String> {
     platform
         .steps()
         .filter_map(|step| match &step.kind {
             StepKind::Tofu(tofu) => Some(tofu),
-            StepKind::Exec(_) => None,
+            StepKind::Exec(_) | StepKind::Talos(_) => None,
         })
-        .flat_map(|tofu| tofu.module.modules.iter().chain([&tofu.root]))
+        .flat_map(|tofu| {
+            let specs = tofu.nodes.as_ref().map(|nodes| &nodes.path);
+            tofu.module.modules.iter().chain([&tofu.root]).chain(specs)
+        })
         .cloned()
         .collect()
 }

@@ -102,7 +102,7 @@ fn loaded(files: &MemoryFiles) -> Definitions {
 fn tofu<'a>(platform: &'a Platform, id: &str) -> &'a TofuStep {
     match &platform.step(&id.parse().unwrap()).unwrap().kind {
         StepKind::Tofu(tofu) => tofu,
-        StepKind::Exec(_) => panic!("`{id}` is no tofu step"),
+        other => panic!("`{id}` is no tofu step: {other:?}"),
     }
 }
 

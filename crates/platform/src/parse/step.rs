@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phase_engine::{PhaseId, StepId, StepName};
 use sha2::{Digest, Sha256};
 
-use super::{Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, probe};
+use super::{Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, nodes, probe, talos};
 use crate::expr::Expr;
 use crate::files::join;
 use crate::model::{EnvValue, ExecStep, IgnoreDrift, StepDef, StepKind, TofuStep};
@@ -103,7 +103,7 @@ fn step(
         id: id.clone(),
         outputs,
     });
-    let is_tofu = section.field("tofu").is_some();
+    let is_tofu = section.field("tofu").is_some() || section.field("nodes").is_some();
     context.parsed.uses.push(Use {
         exprs: env.values().filter_map(EnvValue::expr).cloned().collect(),
         sees: Sees::Before(position),
@@ -153,15 +153,25 @@ fn step(
         "ignore_drift",
         "moved_from",
     ] {
-        if let (Some(field), Some(StepKind::Exec(_))) = (section.field(key), &kind) {
+        let other = kind
+            .as_ref()
+            .filter(|kind| !matches!(kind, StepKind::Tofu(_)))
+            .map(|kind| match kind.word() {
+                "exec" => "an `exec` step".to_owned(),
+                word => format!("a `{word}` step"),
+            });
+        if let (Some(field), Some(other)) = (section.field(key), other) {
             section.doc.fault(
                 field.key_span,
                 "only a tofu step has it",
-                format!("`{key}` means nothing for an `exec` step"),
+                format!("`{key}` means nothing for {other}"),
                 None,
             );
         }
     }
+    let parallelism = parallelism
+        .and_then(|number| u32::try_from(number).ok())
+        .or_else(|| kind.as_ref().and_then(nodes::parallelism));
     let section_digest = digest(section);
     section.finish();
     Some(StepDef {
@@ -173,7 +183,7 @@ fn step(
         timeout,
         env,
         moved_from,
-        parallelism: parallelism.and_then(|number| u32::try_from(number).ok()),
+        parallelism,
         destroy_refresh,
         section_digest,
         span,
@@ -228,12 +238,12 @@ fn kind(
     match *kind {
         "tofu" => tofu(section, field, id, position, context),
         "exec" => (exec(field, position, stdin, context), Outputs::None),
+        "nodes" => nodes::nodes(section, field, id, position, context),
+        "talos" => (talos::talos(field, id, position, context), Outputs::None),
         kind => {
             let help = match kind {
                 "ssh" => "an `exec` step can run a script that waits for the hosts",
-                "ansible" => "an `exec` step can run `ansible-playbook`",
-                "talos" => "an `exec` step can run `talosctl`",
-                _ => "a `tofu` step with a root module does the same",
+                _ => "an `exec` step can run `ansible-playbook`",
             };
             section.doc.fault(
                 field.key_span.clone(),
@@ -319,12 +329,13 @@ fn tofu(
             inputs: vars.clone(),
             vars,
             module,
+            nodes: None,
         })),
         outputs,
     )
 }
 
-fn vars(section: &Section<'_>, id: &StepId, context: &mut Context<'_>) -> BTreeMap<String, Expr> {
+pub(super) fn vars(section: &Section<'_>, id: &StepId, context: &mut Context<'_>) -> BTreeMap<String, Expr> {
     let Some(vars) = section.section("vars", "`vars`") else {
         if section.has_slip_of(&["vars"], &OTHER_KEYS) || section.field("vars").is_some() {
             context.parsed.vars_unknown.push(id.clone());
@@ -401,7 +412,7 @@ fn exec(
 }
 
 /// Reads the id of another step: `PHASE.STEP`, or the name of one in the same phase.
-fn mention(
+pub(super) fn mention(
     field: &Field<'_>,
     key: &'static str,
     of: &StepId,
