@@ -237,11 +237,8 @@ impl Checker<'_> {
             Outputs::Unknown => None,
             Outputs::None => {
                 self.report.push(
-                    fault(
-                        "no outputs",
-                        format!("step `{id}` has no outputs"),
-                    )
-                    .help("only `tofu` and `nodes` steps have outputs"),
+                    fault("no outputs", format!("step `{id}` has no outputs"))
+                        .help("only `tofu` and `nodes` steps have outputs"),
                 );
                 None
             }

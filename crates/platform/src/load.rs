@@ -177,10 +177,7 @@ fn read(
     report: &Report,
 ) -> (Option<Parsed>, Option<ParsedTarget>) {
     let target = read_target(files, target_file, target, report);
-    (
-        read_platform(files, target.as_ref(), false, report),
-        target,
-    )
+    (read_platform(files, target.as_ref(), false, report), target)
 }
 
 fn read_platform(

@@ -54,8 +54,11 @@ pub(crate) fn rendered(
         let text = texts.iter().find(|(name, _)| *name == fault.file);
         spec_fault(fault, text.map_or("", |(_, text)| text))
     };
-    let faults_of = |faults: &[SpecFault]| NodesFault::Faults(faults.iter().map(of_whole).collect());
-    let named = texts.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let faults_of =
+        |faults: &[SpecFault]| NodesFault::Faults(faults.iter().map(of_whole).collect());
+    let named = texts
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
     let specs = Specs::read(named).map_err(|faults| faults_of(&faults))?;
     let rendered = render(&specs, &BTreeSet::new()).map_err(|faults| faults_of(&faults))?;
     let mut faults = Vec::new();
@@ -64,9 +67,17 @@ pub(crate) fn rendered(
             continue;
         };
         let found = Schemas::shipped().check(&document);
-        faults.extend(found.iter().filter(|fault| !fault.is_warning()).map(|fault| {
-            Fault::of_file(path, format!("what is rendered from it does not fit: {name}: {fault}"))
-        }));
+        faults.extend(
+            found
+                .iter()
+                .filter(|fault| !fault.is_warning())
+                .map(|fault| {
+                    Fault::of_file(
+                        path,
+                        format!("what is rendered from it does not fit: {name}: {fault}"),
+                    )
+                }),
+        );
     }
     if !faults.is_empty() {
         return Err(NodesFault::Faults(faults));
@@ -74,7 +85,9 @@ pub(crate) fn rendered(
     let mut module = rendered.files;
     let beside = match files.entries(path) {
         Ok(Some(_)) => path.to_owned(),
-        _ => path.rsplit_once('/').map_or_else(String::new, |(directory, _)| directory.to_owned()),
+        _ => path
+            .rsplit_once('/')
+            .map_or_else(String::new, |(directory, _)| directory.to_owned()),
     };
     let lock = join(&beside, LOCK_FILE).unwrap_or_default();
     if let Some(bytes) = files.read(&lock).map_err(NodesFault::Unreadable)? {

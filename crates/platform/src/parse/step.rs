@@ -6,7 +6,9 @@ use std::sync::Arc;
 use phase_engine::{PhaseId, StepId, StepName};
 use sha2::{Digest, Sha256};
 
-use super::{Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, nodes, probe, talos};
+use super::{
+    Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, nodes, probe, talos,
+};
 use crate::expr::Expr;
 use crate::files::join;
 use crate::model::{EnvValue, ExecStep, IgnoreDrift, StepDef, StepKind, TofuStep};
@@ -335,7 +337,11 @@ fn tofu(
     )
 }
 
-pub(super) fn vars(section: &Section<'_>, id: &StepId, context: &mut Context<'_>) -> BTreeMap<String, Expr> {
+pub(super) fn vars(
+    section: &Section<'_>,
+    id: &StepId,
+    context: &mut Context<'_>,
+) -> BTreeMap<String, Expr> {
     let Some(vars) = section.section("vars", "`vars`") else {
         if section.has_slip_of(&["vars"], &OTHER_KEYS) || section.field("vars").is_some() {
             context.parsed.vars_unknown.push(id.clone());
