@@ -52,6 +52,15 @@ pub fn check(request: &CheckRequest<'_>) -> Result<CheckReport, CheckError> {
         source,
     })?;
     let survey = platform::survey(&bundle);
+    // Root modules that are rendered from specs are checked as all others are.
+    let bundle = match &survey.platform {
+        Some(platform) => bundle.with_rendered(&platform.rendered),
+        None => Ok(bundle),
+    }
+    .map_err(|source| CheckError::Gather {
+        directory: request.platform_dir.to_owned(),
+        source,
+    })?;
     let demanded = |name: &str| {
         survey
             .platform

@@ -70,7 +70,9 @@ pub(crate) fn judge(
         let mut native = Vec::new();
         for file in bundle.files() {
             let (parent, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
-            if parent != within || name.starts_with('.') {
+            // What is rendered has the form that it is rendered in, and no file to be changed.
+            let is_rendered = file.path.starts_with(platform::GENERATED);
+            if parent != within || name.starts_with('.') || is_rendered {
                 continue;
             }
             if JSON.iter().any(|ending| name.ends_with(ending)) {

@@ -28,8 +28,8 @@ pub use files::{
 };
 pub use init::{InitError, init};
 pub use load::{
-    Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, platform_name, survey,
-    target_names,
+    Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, load_today,
+    platform_name, survey, target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,

@@ -117,6 +117,18 @@ pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
     }
 }
 
+/// Reads `rebuild.toml` and the root modules alone, as a platform directory holds them today.
+///
+/// # Errors
+/// Every fault of them, in order.
+pub fn load_today(files: &dyn Files) -> Result<Platform, Faults> {
+    let survey = survey(files);
+    match survey.platform {
+        Some(platform) if survey.faults.is_empty() => Ok(platform),
+        _ => Err(Faults::sorted(survey.faults)),
+    }
+}
+
 /// Reads the platform's name out of the text of a `rebuild.toml` that has faults elsewhere.
 pub fn platform_name(text: &str) -> Option<String> {
     let name = match text.parse::<toml_edit::DocumentMut>() {

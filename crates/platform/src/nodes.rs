@@ -82,7 +82,9 @@ pub(crate) fn rendered(
     if !faults.is_empty() {
         return Err(NodesFault::Faults(faults));
     }
+    let test = rendered.mocked_test("");
     let mut module = rendered.files;
+    module.extend(test.map(|(name, text)| (name, text.into_bytes())));
     let beside = match files.entries(path) {
         Ok(Some(_)) => path.to_owned(),
         _ => path

@@ -111,6 +111,12 @@ pub(crate) enum Command {
     Accept(Accept),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
+    /// Show, write or compare the root modules that `nodes` steps are rendered into
+    Render(Render),
+    /// List the providers that specs are rendered for: kinds, versions, credentials
+    Providers(Providers),
+    /// Scan networks once for machines that wait for their configuration
+    Discover(Discover),
 }
 
 /// `--target`, of which there is no default.
@@ -327,6 +333,57 @@ pub(crate) struct Suspects {
 pub(crate) struct Unlock {
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Render {
+    /// A target, whose values are looked at as well
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Write to this directory instead of standard output, one directory a step
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write nothing; fail where the files of `--out` differ
+    #[arg(long, requires = "out")]
+    pub(crate) check: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Providers {
+    #[command(subcommand)]
+    pub(crate) command: Option<ProvidersCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProvidersCommand {
+    /// Show what a resource of a provider takes, in the version that is rendered for
+    Schema(ProvidersSchema),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ProvidersSchema {
+    /// The provider, as `rebuild providers` lists it
+    #[arg(value_name = "PROVIDER")]
+    pub(crate) provider: String,
+    /// A resource, or a data source as `data.NAME`; all are listed without one
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resource: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Discover {
+    /// Networks to scan, such as `192.168.1.0/24`, or single addresses; 4096 addresses at most
+    #[arg(value_name = "CIDR", required = true)]
+    pub(crate) networks: Vec<String>,
+    /// Add the machines that you confirm to a group of this file of specs
+    #[arg(long, value_name = "FILE", requires = "group")]
+    pub(crate) write: Option<PathBuf>,
+    /// The NodeGroup of the class `metal` that they are added to
+    #[arg(long, value_name = "NAME", requires = "write")]
+    pub(crate) group: Option<String>,
+    /// Add this machine without a question; may be given again
+    #[arg(long, value_name = "ADDRESS", requires = "write")]
+    pub(crate) accept: Vec<String>,
 }
 
 /// The whole command line, with what is recognised only to be refused.

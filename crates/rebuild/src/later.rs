@@ -10,7 +10,6 @@ const COMMANDS: &[&str] = &[
     "bootstrap",
     "jobs",
     "serve",
-    "render",
     "inventory",
     "explain",
     "secrets",

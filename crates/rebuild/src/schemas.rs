@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::Value;
 
+use crate::commands::providers::{ProvidersDocument, SchemaDocument};
 use crate::commands::{Failed, LastEvent, init::Initialized};
 use crate::render::RunsDocument;
 
@@ -23,12 +24,16 @@ enum EventOfCall {
 pub(crate) fn files() -> BTreeMap<String, String> {
     let mut schemas: BTreeMap<&str, Schema> = record::json_schemas();
     schemas.insert("check", of::<run::CheckReport>());
+    schemas.insert("discover", of::<run::DiscoverReport>());
     schemas.insert("down-dry-run", of::<run::DryRun>());
     schemas.insert("error", of::<Failed>());
     schemas.insert("event", of::<EventOfCall>());
     schemas.insert("init", of::<Initialized>());
     schemas.insert("plan", of::<run::PlanReport>());
     schemas.insert("preflight", of::<preflight::Report>());
+    schemas.insert("providers", of::<ProvidersDocument>());
+    schemas.insert("providers-schema", of::<SchemaDocument>());
+    schemas.insert("render", of::<run::RenderReport>());
     schemas.insert("runs-list", of::<RunsDocument>());
     schemas.insert("suspects", of::<run::SuspectsReport>());
     schemas.insert("unlock", of::<run::Unlocked>());

@@ -136,6 +136,28 @@ pub struct SuspectsOptions {
     pub lost_host: Option<String>,
 }
 
+/// Options of `render`.
+#[derive(Clone, Debug, Default)]
+pub struct RenderOptions {
+    /// The target whose values are looked at as well.
+    pub target: Option<String>,
+    /// The directory to write to, or to compare with.
+    pub out: Option<PathBuf>,
+    /// Compare, and change nothing.
+    pub check: bool,
+}
+
+/// Options of `discover`.
+#[derive(Clone, Debug, Default)]
+pub struct DiscoverOptions {
+    /// Networks, or single addresses.
+    pub networks: Vec<String>,
+    /// The file of specs and the group in it that machines are added to.
+    pub write: Option<(PathBuf, String)>,
+    /// Addresses that are added without a question.
+    pub accept: Vec<String>,
+}
+
 /// Options of `check`.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {

@@ -53,6 +53,25 @@ impl TargetWorld<'_, '_> {
                     Err(failure) => (StepResult::failed(failure, None), String::new()),
                 }
             }
+            Work::Talos => {
+                let StepKind::Talos(talos) = &resolved.def.kind else {
+                    return (StepResult::well(None), String::new());
+                };
+                self.set_changed();
+                let upgraded = self.bench.upgrade_talos(
+                    step,
+                    &resolved.source,
+                    &resolved.def,
+                    talos,
+                    &self.standing,
+                    &self.bench.target.values,
+                );
+                self.set_changed();
+                match upgraded {
+                    Ok(summary) => (StepResult::well(None), summary),
+                    Err(failure) => (StepResult::failed(failure, None), String::new()),
+                }
+            }
             Work::Nothing { session, seen } => {
                 // Its outputs are those that are known; its state did not move.
                 drop(session);

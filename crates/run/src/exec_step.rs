@@ -222,13 +222,13 @@ fn interrupt(running: &dyn Running) {
 }
 
 /// The masked copy on disk, and the last lines for the error. A log that can't be kept stops nothing.
-struct Log {
+pub(crate) struct Log {
     file: Option<std::fs::File>,
     tail: VecDeque<String>,
 }
 
 impl Log {
-    fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         let file = path
             .parent()
             .and_then(|parent| std::fs::create_dir_all(parent).ok())
@@ -246,7 +246,7 @@ impl Log {
         }
     }
 
-    fn take(&mut self, line: &str) {
+    pub(crate) fn take(&mut self, line: &str) {
         if let Some(file) = &mut self.file
             && writeln!(file, "{line}").is_err()
         {

@@ -72,7 +72,7 @@ impl Found {
             && self.errored.is_empty()
             && record
                 .and_then(|record| record.standing_of(&self.step))
-                .is_some_and(|entry| entry.kind == "tofu");
+                .is_some_and(|entry| matches!(entry.kind.as_str(), "tofu" | "nodes"));
         let planned = record
             .and_then(|record| record.step(&self.step))
             .and_then(|step| step.planned.as_ref())

@@ -95,6 +95,11 @@ impl Bench<'_> {
         match &def.kind {
             StepKind::Tofu(tofu) => self.look_tofu(entry, applied, &source, def, tofu, standing),
             StepKind::Exec(exec) => self.look_exec(entry, applied, &source, def, exec),
+            StepKind::Talos(talos) => {
+                let looked =
+                    self.verify_talos(step, &source, def, talos, standing, &applied.target);
+                Sight::of(step, None, looked_of(looked), Some(def))
+            }
         }
     }
 
@@ -192,7 +197,7 @@ impl Bench<'_> {
         exec: &ExecStep,
     ) -> Sight {
         let step = &entry.step;
-        let looked = match self.run_exec(
+        let ran = self.run_exec(
             step,
             source,
             def,
@@ -200,14 +205,8 @@ impl Bench<'_> {
             &exec.verify,
             "verify",
             &applied.target,
-        ) {
-            Ok(()) => Looked::Verified,
-            Err(failure) if failure.is_interrupt() => Looked::NotRun { why: failure.what },
-            Err(failure) => Looked::VerifyFailed {
-                message: failure.one_line(),
-            },
-        };
-        Sight::of(step, None, looked, Some(def))
+        );
+        Sight::of(step, None, looked_of(ran), Some(def))
     }
 
     /// Runs one program of an exec step in the step's tree.
@@ -286,6 +285,17 @@ impl Bench<'_> {
             }
             failure
         })
+    }
+}
+
+/// What a step's own verify says.
+fn looked_of(verified: Result<(), Failure>) -> Looked {
+    match verified {
+        Ok(()) => Looked::Verified,
+        Err(failure) if failure.is_interrupt() => Looked::NotRun { why: failure.what },
+        Err(failure) => Looked::VerifyFailed {
+            message: failure.one_line(),
+        },
     }
 }
 

@@ -307,7 +307,9 @@ fn pack(
     ui: &Arc<dyn Ui>,
 ) -> Result<Source, Failure> {
     let git = Git::find(machine.spawner.as_ref(), &machine.env);
-    let bundle = Bundle::pack(root, &git).map_err(|error| unusable(&error))?;
+    let bundle = Bundle::pack(root, &git)
+        .and_then(|bundle| bundle.with_rendered(&platform.rendered))
+        .map_err(|error| unusable(&error))?;
     let state = git.state(root).map_err(|error| unusable(&error))?;
     let (commit, dirty) = match state {
         Some(state) => (Some(state.commit), state.dirty),

@@ -24,12 +24,19 @@ impl TargetWorld<'_, '_> {
     /// One failure for all of them: a mistake in the last phase is found before the first is applied.
     pub(crate) fn prepare_all(&self) -> Result<(), Failure> {
         let today = Arc::clone(self.today()?);
+        if today
+            .platform
+            .steps()
+            .any(|def| matches!(def.kind, StepKind::Talos(_)))
+        {
+            self.bench.demand_talosctl(&today.platform)?;
+        }
         let steps: Vec<(&StepDef, &TofuStep)> = today
             .platform
             .steps()
             .filter_map(|def| match &def.kind {
                 StepKind::Tofu(tofu) => Some((def, tofu)),
-                StepKind::Exec(_) => None,
+                StepKind::Exec(_) | StepKind::Talos(_) => None,
             })
             .collect();
         let next = AtomicUsize::new(0);

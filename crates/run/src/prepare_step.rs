@@ -59,6 +59,8 @@ pub(crate) enum Work {
     },
     /// A program.
     Exec,
+    /// An upgrade of Talos.
+    Talos,
 }
 
 impl TargetWorld<'_, '_> {
@@ -70,7 +72,25 @@ impl TargetWorld<'_, '_> {
         self.bench.need_outputs(def.exprs(), &self.standing)?;
         let scope = self.bench.scope(&self.bench.target.values);
         let inputs = match &def.kind {
-            StepKind::Tofu(tofu) => resolve::inputs(step, tofu, &tofu.inputs, &scope)?,
+            StepKind::Tofu(tofu) => {
+                let mut inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
+                self.add_given(step, tofu, &mut inputs)?;
+                inputs
+            }
+            StepKind::Talos(talos) => {
+                let mut inputs = Inputs::new();
+                let optional = [
+                    ("version", Some(&talos.version)),
+                    ("image", talos.image.as_ref()),
+                    ("talosconfig", talos.talosconfig.as_ref()),
+                ];
+                for (name, expr) in optional {
+                    if let Some(expr) = expr {
+                        inputs.insert(name.to_owned(), resolve::value(step, name, expr, &scope)?);
+                    }
+                }
+                inputs
+            }
             StepKind::Exec(exec) => {
                 let mut inputs = Inputs::new();
                 let argvs = [
@@ -167,6 +187,19 @@ impl TargetWorld<'_, '_> {
                         resolved,
                         work: Work::Exec,
                     },
+                    detail: detail_of(starting),
+                })
+            }
+            // What was cut goes on by itself at the machine it was at.
+            StepKind::Talos(_) => {
+                let planned = PlannedWork {
+                    complete: true,
+                    changes: Vec::new(),
+                };
+                let starting = self.starting(&resolved, planned, None)?;
+                let work = Work::Talos;
+                Ok(Preparation::Ready {
+                    plan: Prepared { resolved, work },
                     detail: detail_of(starting),
                 })
             }

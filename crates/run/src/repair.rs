@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::{Basis, Entry, ExitCode, Failure, StepEvent, StepResult};
-use platform::{ExecStep, StepDef, StepKind, TofuStep};
+use platform::{ExecStep, StepDef, StepKind, TalosStep, TofuStep};
 use record::{CallCommand, Detail, PlannedChange, PlannedWork, Starting};
 use tofu::{ApplyWhat, PlanMode, PlanOptions};
 
@@ -39,6 +39,7 @@ pub fn repair(
                 match &def.kind {
                     StepKind::Tofu(tofu) => world.repair_tofu(mending, &step, def, tofu)?,
                     StepKind::Exec(exec) => world.repair_exec(mending, &step, def, exec)?,
+                    StepKind::Talos(talos) => world.repair_talos(mending, &step, def, talos)?,
                 }
             }
             Ok(())
@@ -135,7 +136,47 @@ impl TargetWorld<'_, '_> {
             self.bench
                 .run_exec(id, &step.source, def, exec, argv, act, &step.applied.target)
         };
-        match run(&exec.verify, "verify") {
+        self.repair_program(
+            mending,
+            step,
+            || run(&exec.verify, "verify"),
+            || run(&exec.apply, "apply"),
+        )
+    }
+
+    /// Machines that run another version are upgraded to the one that was applied.
+    fn repair_talos(
+        &self,
+        mending: &Mending,
+        step: &MendStep,
+        def: &StepDef,
+        talos: &TalosStep,
+    ) -> Result<(), Failure> {
+        let id = &step.entry.step;
+        let (source, values) = (&step.source, &step.applied.target);
+        let bench = self.bench;
+        self.repair_program(
+            mending,
+            step,
+            || bench.verify_talos(id, source, def, talos, &self.standing, values),
+            || {
+                bench
+                    .upgrade_talos(id, source, def, talos, &self.standing, values)
+                    .map(drop)
+            },
+        )
+    }
+
+    /// Applies by a program what its own verify finds wanting.
+    fn repair_program(
+        &self,
+        mending: &Mending,
+        step: &MendStep,
+        verify: impl FnOnce() -> Result<(), Failure>,
+        apply: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let id = &step.entry.step;
+        match verify() {
             Ok(()) if !mending.was_cut(id) => return Ok(()),
             Err(failure) if failure.is_interrupt() => return Err(failure),
             Ok(()) | Err(_) => {}
@@ -143,7 +184,7 @@ impl TargetWorld<'_, '_> {
         self.repair_starts(mending, step, Vec::new())?;
         self.set_changed();
         let act = || {
-            self.bench.masked_result(match run(&exec.apply, "apply") {
+            self.bench.masked_result(match apply() {
                 Ok(()) => StepResult::well(None),
                 Err(failure) => StepResult::failed(failure, None),
             })

@@ -1,12 +1,13 @@
 //! Tearing a step down, and proving its phase gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use checks::Residue;
 use phase_engine::{
     ExitCode, Failure, Forgetting, Notes, PhaseId, ResidueResult, StepId, TeardownResult,
 };
 use platform::StepKind;
+use process::wait;
 use record::{Applied, Detail, StandingEntry, StateMark};
 use state_backend::GrantOptions;
 use tofu::{ApplyWhat, RunError, Session, Slot};
@@ -16,6 +17,7 @@ use crate::library::Source;
 use crate::resolve;
 use crate::stop::StopLevel;
 use crate::tofu_work::{Wanted, tofu_failure};
+use crate::ui::Notice;
 use crate::world::{PhaseSource, TargetWorld};
 
 impl TargetWorld<'_, '_> {
@@ -92,6 +94,8 @@ impl TargetWorld<'_, '_> {
                 }
                 return Ok(TeardownResult::Gone { detail: None });
             }
+            // What was upgraded stays as it is, and goes with the step that made it.
+            StepKind::Talos(_) => return Ok(TeardownResult::Gone { detail: None }),
             StepKind::Tofu(tofu) => tofu,
         };
         let found = self.bench.mark(step)?;
@@ -112,7 +116,8 @@ impl TargetWorld<'_, '_> {
                 self.bench
                     .need_outputs(tofu.inputs.values(), &self.standing)?;
                 let scope = self.bench.scope(values);
-                let inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
+                let mut inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
+                self.add_given(step, tofu, &mut inputs)?;
                 self.bench.session(Wanted {
                     step,
                     source,
@@ -147,10 +152,14 @@ impl TargetWorld<'_, '_> {
                 .into());
         }
         self.set_changed();
-        if let Err(error) = session.apply(ApplyWhat::DirectDestroy {
+        let mut n_again = 0;
+        while let Err(error) = session.apply(ApplyWhat::DirectDestroy {
             refresh: def.destroy_refresh,
         }) {
-            return Err(self.failed_destroy(step, &session, &error));
+            n_again += 1;
+            if n_again > CONFLICTS || !is_conflict(&error) || !self.may_try_again(step) {
+                return Err(self.failed_destroy(step, &session, &error));
+            }
         }
         let facts = self.bench.facts(step, &session)?;
         if !facts.addresses.is_empty() {
@@ -166,6 +175,23 @@ impl TargetWorld<'_, '_> {
             .retire(&step.key())
             .map_err(|error| failed(&error))?;
         Ok(TeardownResult::Gone { detail: None })
+    }
+
+    /// Waits until something that is still in use may be free; false where the operator asks for an end.
+    fn may_try_again(&self, step: &StepId) -> bool {
+        self.bench.ui.tell(&Notice::Warning {
+            message: format!(
+                "the cloud says that something of step `{step}` is still in use: its destroy is tried again"
+            ),
+            hint: None,
+        });
+        let stop = &self.bench.stop;
+        let pause = self.bench.machine.patience / CONFLICT_PAUSES;
+        let tick = pause.min(Duration::from_millis(100));
+        let asked = wait::until(Instant::now() + pause, tick, || {
+            (stop.level() >= StopLevel::Gentle).then_some(())
+        });
+        asked.is_none()
     }
 
     fn failed_destroy(&self, step: &StepId, session: &Session, error: &RunError) -> Teardown {
@@ -430,6 +456,29 @@ impl TargetWorld<'_, '_> {
     }
 }
 
+/// How often a destroy is tried again that met a conflict.
+const CONFLICTS: u32 = 2;
+/// How many pauses before such a try make up the time that a tool may be silent: 5 s each.
+const CONFLICT_PAUSES: u32 = 24;
+
+/// Whether a destroy failed for nothing but HTTP's 409: what is to go is in use by something that is on its way out.
+fn is_conflict(error: &RunError) -> bool {
+    let mut n_errors = 0;
+    let all = error
+        .diagnostics()
+        .iter()
+        .filter(|diagnostic| diagnostic.is_error())
+        .inspect(|_| n_errors += 1)
+        .all(|diagnostic| says_conflict(&format!("{} {}", diagnostic.summary, diagnostic.detail)));
+    all && n_errors > 0
+}
+
+/// Whether a text names 409 as a number of its own, and no other status that forbids.
+fn says_conflict(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| word == "409")
+}
+
 /// Why a teardown from one bundle came to nothing.
 enum Teardown {
     /// An older bundle may do.
@@ -441,5 +490,27 @@ enum Teardown {
 impl From<Failure> for Teardown {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::says_conflict;
+
+    #[test]
+    fn a_conflict_is_a_number_of_its_own() {
+        for (text, expected) in [
+            (
+                "Expected HTTP response code [204] but got 409 instead: RouterInUse",
+                true,
+            ),
+            ("409-Conflict, the volume is attached", true),
+            ("Error Message: 409", true),
+            ("got 403 instead: forbidden", false),
+            ("port 14090 is closed", false),
+            ("", false),
+        ] {
+            assert_eq!(says_conflict(text), expected, "{text}");
+        }
     }
 }

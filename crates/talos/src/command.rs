@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 use std::time::Duration;
 
 use crate::machine::{Machine, Role};
@@ -45,14 +46,14 @@ impl Client {
     /// Asks a machine for its version.
     #[must_use]
     pub fn version(&self, machine: &Machine) -> Vec<OsString> {
-        self.call(&[machine.address.clone()], &["version"])
+        self.call(from_ref(&machine.address), &["version"])
     }
 
     /// Asks a machine for what tells one start of it from another. The path is the kernel's.
     #[must_use]
     pub fn boot_id(&self, machine: &Machine) -> Vec<OsString> {
         let file = "/proc/sys/kernel/random/boot_id";
-        self.call(&[machine.address.clone()], &["read", file])
+        self.call(from_ref(&machine.address), &["read", file])
     }
 
     /// Asks whether the cluster is healthy, for at most this long.
@@ -84,7 +85,7 @@ impl Client {
     pub fn upgrade(&self, machine: &Machine, image: &str, limit: Duration) -> Vec<OsString> {
         let limit = format!("{}s", limit.as_secs().max(1));
         let rest = ["upgrade", "--image", image, "--wait", "--timeout", &limit];
-        self.call(&[machine.address.clone()], &rest)
+        self.call(from_ref(&machine.address), &rest)
     }
 
     /// Patches a machine's configuration.
@@ -92,7 +93,7 @@ impl Client {
     pub fn patch(&self, machine: &Machine, patch: &Path) -> Vec<OsString> {
         let patch = format!("@{}", patch.display());
         let rest = ["patch", "machineconfig", "--patch", &patch];
-        self.call(&[machine.address.clone()], &rest)
+        self.call(from_ref(&machine.address), &rest)
     }
 }
 

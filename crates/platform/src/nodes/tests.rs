@@ -59,7 +59,8 @@ fn specs_become_a_root_module_with_outputs_that_later_steps_refer_to() {
         names,
         [
             ".rebuild/nodes/1/machines/main.tf.json",
-            ".rebuild/nodes/1/machines/openstack.tf.json"
+            ".rebuild/nodes/1/machines/openstack.tf.json",
+            ".rebuild/nodes/1/machines/tests/rendered.tftest.hcl"
         ]
     );
     let wrong = files.clone().with(
@@ -151,7 +152,7 @@ fn specs_are_no_definitions_of_other_steps() {
         let files = packed.definition_files(platform, step);
         files.iter().map(|file| file.path.as_str()).collect()
     };
-    assert_eq!(of(0).len(), 2);
+    assert_eq!(of(0).len(), 3);
     assert_eq!(of(1), [""; 0]);
 }
 

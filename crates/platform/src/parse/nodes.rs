@@ -111,15 +111,18 @@ fn module_files(
 
 /// What a bundle holds of a root module that was rendered before it was packed.
 fn stored(files: &dyn Files, root: &str) -> Option<BTreeMap<String, Vec<u8>>> {
-    let entries = files.entries(root).ok()??;
-    let found: BTreeMap<String, Vec<u8>> = entries
-        .iter()
-        .filter_map(|entry| {
-            let path = format!("{root}/{}", entry.name);
-            let bytes = files.read(&path).ok()??;
-            Some((path, bytes))
-        })
-        .collect();
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in files.entries(&directory).ok()?.unwrap_or_default() {
+            let path = format!("{directory}/{}", entry.name);
+            if entry.is_dir {
+                open.push(path);
+            } else if let Some(bytes) = files.read(&path).ok()? {
+                found.insert(path, bytes);
+            }
+        }
+    }
     (!found.is_empty()).then_some(found)
 }
 

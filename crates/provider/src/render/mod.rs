@@ -15,7 +15,7 @@ mod talos_patches;
 
 use std::collections::BTreeSet;
 
-pub use rendered::{Change, Rendered};
+pub use rendered::{Change, Rendered, names};
 
 use crate::ProviderName;
 use crate::spec::{SpecFault, Specs, Wanted};

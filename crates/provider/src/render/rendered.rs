@@ -26,6 +26,44 @@ pub struct Rendered {
     pub plan_is_secret: bool,
 }
 
+/// The test of a rendered module, below its directory.
+const TEST: &str = "tests/rendered.tftest.hcl";
+
+impl Rendered {
+    /// Returns the name and text of a test that plans and applies the module against mocks of its providers:
+    /// `tofu test` needs no credentials then, and finds what `validate` can't see. `asserts` stand in its apply.
+    ///
+    /// None where a provider's mocks are not known to be enough: what they make up must do for what is rendered.
+    #[must_use]
+    pub fn mocked_test(&self, asserts: &str) -> Option<(String, String)> {
+        let is_known = |provider: &ProviderName| *provider == ProviderName::Openstack;
+        if self.providers.is_empty() || !self.providers.iter().all(is_known) {
+            return None;
+        }
+        let mut text = String::new();
+        for provider in &self.providers {
+            text.push_str(&format!("mock_provider \"{provider}\" {{}}\n\n"));
+        }
+        if !self.inputs.is_empty() {
+            let longest = self
+                .inputs
+                .iter()
+                .map(String::len)
+                .max()
+                .unwrap_or_default();
+            text.push_str("variables {\n");
+            for input in &self.inputs {
+                text.push_str(&format!("  {input:<longest$} = \"a value\"\n"));
+            }
+            text.push_str("}\n\n");
+        }
+        text.push_str("run \"plan\" {\n  command = plan\n}\n\nrun \"apply\" {\n");
+        text.push_str(asserts);
+        text.push_str("}\n");
+        Some((TEST.to_owned(), text))
+    }
+}
+
 /// Something to do to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -39,11 +77,7 @@ impl Rendered {
     /// Compares with what a directory holds; names that are never rendered are left alone.
     #[must_use]
     pub fn changes(&self, on_disk: &BTreeMap<String, Vec<u8>>) -> Vec<Change> {
-        let ours: BTreeSet<String> = ProviderName::ALL
-            .into_iter()
-            .map(file_of)
-            .chain([SHARED.to_owned()])
-            .collect();
+        let ours = names();
         let written = self
             .files
             .iter()
@@ -55,6 +89,13 @@ impl Rendered {
             .map(|name| Change::Remove(name.clone()));
         written.chain(removed).collect()
     }
+}
+
+/// Returns the names of all files that are ever rendered.
+#[must_use]
+pub fn names() -> BTreeSet<String> {
+    let all = ProviderName::ALL.into_iter().map(file_of);
+    all.chain([SHARED.to_owned(), TEST.to_owned()]).collect()
 }
 
 /// Returns the name of a provider's file.

@@ -1,6 +1,7 @@
 //! A reduced schema.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What one version of a provider takes, or as much of it as is needed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,27 @@ pub enum Type {
     Map(Box<Self>),
     /// `object({…})`: every member must be given, if only as null.
     Object(BTreeMap<String, Self>),
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String => f.write_str("string"),
+            Self::Number => f.write_str("number"),
+            Self::Bool => f.write_str("bool"),
+            Self::Any => f.write_str("any"),
+            Self::List(of) => write!(f, "list({of})"),
+            Self::Map(of) => write!(f, "map({of})"),
+            Self::Object(members) => {
+                f.write_str("object({")?;
+                for (index, (name, of)) in members.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{name} = {of}")?;
+                }
+                f.write_str("})")
+            }
+        }
+    }
 }
 
 /// How many there may be, and how they are told apart.

@@ -1,5 +1,6 @@
 //! What is wanted: specs, read from TOML, YAML or JSON, each fault with its line.
 
+mod edit;
 mod envelope;
 mod fault;
 mod kinds;
@@ -9,6 +10,7 @@ mod parse;
 mod project;
 mod table;
 
+pub use edit::{EditError, FoundMachine, with_machines};
 pub use envelope::{Spec, Specs, Wanted};
 pub use fault::SpecFault;
 pub use kinds::{

@@ -6,7 +6,6 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test")]
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -37,16 +36,13 @@ fn holds(specs: &str, n_hosts: usize) {
     for (name, bytes) in &rendered.files {
         write(name, std::str::from_utf8(bytes).unwrap());
     }
-    let mut mocked = String::from("mock_provider \"openstack\" {}\nvariables {\n");
-    for input in &rendered.inputs {
-        writeln!(mocked, "  {input} = \"a value\"").unwrap();
-    }
-    write!(
-        mocked,
-        "}}\nrun \"plan\" {{\n  command = plan\n}}\nrun \"apply\" {{\n  assert {{\n    condition     = length(output.hosts) == {n_hosts}\n    error_message = \"other hosts\"\n  }}\n  assert {{\n    condition     = alltrue([for host in values(output.hosts) : host.ansible_host != \"\"])\n    error_message = \"a host without an address\"\n  }}\n}}\n"
-    )
-    .unwrap();
-    write("tests/mocked.tftest.hcl", &mocked);
+    let asserts = format!(
+        "  assert {{\n    condition     = length(output.hosts) == {n_hosts}\n    error_message = \"other hosts\"\n  }}\n  assert {{\n    condition     = alltrue([for host in values(output.hosts) : host.ansible_host != \"\"])\n    error_message = \"a host without an address\"\n  }}\n"
+    );
+    let (name, mocked) = rendered
+        .mocked_test(&asserts)
+        .expect("it is of OpenStack's alone");
+    write(&name, &mocked);
     for args in [
         &["init", "-no-color"][..],
         &["validate", "-no-color"],

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use run::CallError;
 use run::api::{
-    CheckOptions, DownOptions, MendOptions, PreflightOptions, Site, SuspectsOptions, UpOptions,
+    CheckOptions, DiscoverOptions, DownOptions, MendOptions, PreflightOptions, RenderOptions, Site,
+    SuspectsOptions, UpOptions,
 };
 use run::stop::StopRequests;
 use run::ui::Ui;
 
 use super::{Context, Told, telling};
 use crate::failure::Failure;
+use crate::ui::Questions;
 
 pub(super) fn up(
     context: &Context,
@@ -142,6 +144,27 @@ pub(super) fn suspects(
 pub(super) fn unlock(context: &Context, site: &Site, ui: &Arc<dyn Ui>) -> Told {
     let unlocked = run::unlock(&context.machine, site, ui);
     told(context, unlocked, |unlocked| telling::unlocked(&unlocked))
+}
+
+pub(super) fn render(context: &Context, options: &RenderOptions) -> Told {
+    let report = run::render(&context.machine, context.platform.clone(), options);
+    told(context, report, |report| {
+        telling::rendered(&report, context.out)
+    })
+}
+
+pub(super) fn discover(
+    context: &Context,
+    options: &DiscoverOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+    questions: &Questions,
+) -> Told {
+    let confirm = |machine: &run::DiscoveredMachine| questions.add_machine(machine);
+    let report = run::discover(&context.machine, options, stop, ui, &confirm);
+    told(context, report, |report| {
+        telling::discovered(&report, context.out)
+    })
 }
 
 fn ended(context: &Context, ended: run::Ended) -> Told {

@@ -2,6 +2,7 @@
 
 mod calls;
 pub(crate) mod init;
+pub(crate) mod providers;
 mod telling;
 
 use std::path::PathBuf;
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use phase_engine::ExitCode;
 use run::api::{
-    CheckOptions, DownOptions, Machine, MendOptions, PreflightOptions, Site, SuspectsOptions,
-    UpOptions,
+    CheckOptions, DiscoverOptions, DownOptions, Machine, MendOptions, PreflightOptions,
+    RenderOptions, Site, SuspectsOptions, UpOptions,
 };
 use run::stop::StopRequests;
 use run::ui::Ui;
@@ -195,17 +196,20 @@ impl Context {
         stop: &Arc<StopRequests>,
         asks: Asks,
     ) -> Arc<dyn Ui> {
+        Arc::new(Operator {
+            teller: Arc::clone(teller),
+            questions: self.questions(stop, asks),
+        })
+    }
+
+    fn questions(&self, stop: &Arc<StopRequests>, asks: Asks) -> Questions {
         let allowed =
             self.terminals.stdin && self.terminals.stderr && !self.is_ci && asks == Asks::People;
-        let questions = Questions {
+        Questions {
             allowed,
             stop: Arc::clone(stop),
             look: self.err,
-        };
-        Arc::new(Operator {
-            teller: Arc::clone(teller),
-            questions,
-        })
+        }
     }
 
     /// Runs something that tells as it goes on, asks nothing, and that a signal may simply end.
@@ -313,6 +317,26 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))
+        }
+        Command::Render(render) => {
+            let options = RenderOptions {
+                target: render.target,
+                out: render.out,
+                check: render.check,
+            };
+            calls::render(context, &options)
+        }
+        Command::Providers(providers) => providers::run(context, providers.command),
+        Command::Discover(discover) => {
+            let options = DiscoverOptions {
+                networks: discover.networks,
+                write: discover.write.zip(discover.group),
+                accept: discover.accept,
+            };
+            context.operated(None, Asks::People, |stop, ui| {
+                let questions = context.questions(stop, Asks::People);
+                calls::discover(context, &options, stop, ui, &questions)
+            })
         }
     }
 }

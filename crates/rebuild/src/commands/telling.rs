@@ -3,7 +3,9 @@
 use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
-use run::{CheckReport, DryRun, PlanReport, SuspectsReport, Unlocked};
+use run::{
+    CheckReport, DiscoverReport, DryRun, PlanReport, RenderReport, SuspectsReport, Unlocked,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -76,6 +78,24 @@ pub(super) fn checked(report: &CheckReport, look: Look) -> Told {
         exit,
         ..Told::done(document(report), render::check(report, look))
     }
+}
+
+/// `render`: files that differ are the document, and a failure of the command.
+pub(super) fn rendered(report: &RenderReport, look: Look) -> Told {
+    let exit = if report.good {
+        ExitCode::Done
+    } else {
+        ExitCode::Failed
+    };
+    Told {
+        exit,
+        ..Told::done(document(report), render::rendered(report, look))
+    }
+}
+
+/// `discover`.
+pub(super) fn discovered(report: &DiscoverReport, look: Look) -> Told {
+    Told::done(document(report), render::discovered(report, look))
 }
 
 /// `unlock`.

@@ -1,9 +1,12 @@
 //! Documents as people read them; pure, so that each has a snapshot.
 
 mod check;
+mod discovered;
 mod dry_run;
 mod plan;
 mod preflight;
+mod providers;
+mod rendered;
 mod run;
 mod runs;
 mod status;
@@ -13,9 +16,12 @@ mod table;
 mod tests;
 
 pub(crate) use check::check;
+pub(crate) use discovered::discovered;
 pub(crate) use dry_run::dry_run;
 pub(crate) use plan::plan;
 pub(crate) use preflight::preflight;
+pub(crate) use providers::{providers, schema, schemas};
+pub(crate) use rendered::rendered;
 pub(crate) use run::{run, run_whole};
 pub(crate) use runs::{RunsDocument, runs, runs_document};
 pub(crate) use status::status;

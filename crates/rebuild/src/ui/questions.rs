@@ -64,6 +64,23 @@ impl Questions {
             == Reply::Line(target.to_owned())
     }
 
+    /// Whether a machine is to be added; none where nobody can be asked.
+    pub(crate) fn add_machine(&self, machine: &run::DiscoveredMachine) -> Option<bool> {
+        if !self.can_ask() {
+            return None;
+        }
+        let mut known = vec![machine.version.clone().unwrap_or_default()];
+        known.extend(machine.disks.iter().cloned());
+        known.extend(machine.links.iter().cloned());
+        known.retain(|text| !text.is_empty());
+        let question = format!(
+            "add {} ({})? type yes to do it: ",
+            clean(&machine.address),
+            clean(&known.join(", "))
+        );
+        Some(is_yes(&self.ask(&question)))
+    }
+
     pub(super) fn agree_to_destroy(&self, step: &str, addresses: &[String]) -> bool {
         is_yes(&self.ask(&destroys(step, addresses)))
     }

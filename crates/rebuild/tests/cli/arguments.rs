@@ -64,7 +64,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         (&["bootstrap", "run"], "`bootstrap`"),
         (&["jobs", "list"], "`jobs`"),
         (&["serve"], "`serve`"),
-        (&["render"], "`render`"),
         (&["inventory", "--list"], "`inventory`"),
         (&["explain", "x"], "`explain`"),
         (&["secrets"], "`secrets`"),
