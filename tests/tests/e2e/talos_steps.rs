@@ -163,7 +163,10 @@ fn machines_are_upgraded_one_at_a_time_and_then_patched() {
         text.contains("machine `w1` runs v1.11.1, and not v1.11.2"),
         "{text}"
     );
-    cluster.calls();
+    // It can be brought back to it, alone.
+    drill.run(0, &["repair", "1", "--target", "drill"]);
+    assert_eq!(cluster.versions(), ["v1.11.2"; 3]);
+    assert_eq!(cluster.upgrades(), ["upgrade w1"]);
     drill.run(0, &["down", "--target", "drill"]);
     assert_eq!(
         cluster.calls(),
