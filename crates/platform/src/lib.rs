@@ -32,9 +32,9 @@ pub use load::{
     platform_name, survey, target_names,
 };
 pub use model::{
-    CheckDef, CheckKind, Definitions, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef,
-    ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef, StepKind,
-    StoreDef, TalosStep, Target, TofuStep, ToolDef,
+    CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode, EnvValue,
+    EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef,
+    StepKind, StoreDef, TalosStep, Target, TofuStep, ToolDef,
 };
 pub use module::is_configuration_file;
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};

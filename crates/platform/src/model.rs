@@ -413,10 +413,23 @@ pub struct Target {
     pub secrets: BTreeMap<String, Source>,
     /// What is added to every step's environment.
     pub env: BTreeMap<String, EnvValue>,
+    /// The drill that `up` wants to have seen.
+    pub drill: Option<DrillDef>,
+    /// A second store, to which each ended record is copied.
+    pub archive: Option<StoreDef>,
     /// How hosts are reached.
     pub ssh: Option<SshDef>,
     /// How secrets are kept under git.
     pub envelope: Option<EnvelopeDef>,
+}
+
+/// The drill that an `up` wants: a finished run of another target, from the same definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrillDef {
+    /// The target that is drilled.
+    pub target: TargetName,
+    /// How old a drill may be.
+    pub max_age: Duration,
 }
 
 /// Where a target's states and records are kept.

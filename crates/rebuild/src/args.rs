@@ -176,6 +176,9 @@ pub(crate) struct Up {
     /// Tear down steps that stand and are defined no more: once nothing refers to them, or before everything
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "after")]
     pub(crate) prune: Option<Prune>,
+    /// Go on without the drill that the target requires; the reason goes into the record
+    #[arg(long, value_name = "REASON")]
+    pub(crate) without_drill: Option<String>,
     /// Look at this many steps in parallel [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -218,6 +221,9 @@ pub(crate) struct Preflight {
     /// Don't stop for steps that stand and are defined no more: `up --prune` tears them down
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "after")]
     pub(crate) prune: Option<Prune>,
+    /// Don't stop for want of the drill that the target requires
+    #[arg(long, value_name = "REASON")]
+    pub(crate) without_drill: Option<String>,
     /// Look at this many steps in parallel [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,

@@ -15,18 +15,8 @@ const COMMANDS: &[&str] = &[
     "secrets",
 ];
 
-/// What follows an option.
-#[derive(Clone, Copy)]
-enum Takes {
-    Nothing,
-    Value,
-}
-
 /// Options of later versions, each with the commands that will have it.
-const OPTIONS: &[(&str, Takes, &[&str])] = &[
-    ("without-drill", Takes::Value, &["up", "preflight"]),
-    ("upgrade", Takes::Nothing, &["up"]),
-];
+const OPTIONS: &[(&str, &[&str])] = &[("upgrade", &["up"])];
 
 /// Adds them to a command line, hidden.
 pub(crate) fn add_to(cli: Command) -> Command {
@@ -34,9 +24,10 @@ pub(crate) fn add_to(cli: Command) -> Command {
         let name = command.get_name().to_owned();
         let options = OPTIONS
             .iter()
-            .filter(|(_, _, commands)| commands.contains(&&*name));
-        options.fold(command, |command, &(option, takes, _)| {
-            command.arg(argument(option, takes))
+            .filter(|(_, commands)| commands.contains(&&*name));
+        options.fold(command, |command, &(option, _)| {
+            let arg = Arg::new(option).long(option).hide(true);
+            command.arg(arg.action(ArgAction::SetTrue))
         })
     });
     COMMANDS.iter().fold(cli, |cli, &name| {
@@ -54,14 +45,6 @@ pub(crate) fn add_to(cli: Command) -> Command {
     })
 }
 
-fn argument(option: &'static str, takes: Takes) -> Arg {
-    let arg = Arg::new(option).long(option).hide(true);
-    match takes {
-        Takes::Nothing => arg.action(ArgAction::SetTrue),
-        Takes::Value => arg.action(ArgAction::Append),
-    }
-}
-
 /// Names what was asked for and is not there yet.
 pub(crate) fn asked(matches: &ArgMatches) -> Option<String> {
     let (name, inner) = matches.subcommand()?;
@@ -70,8 +53,8 @@ pub(crate) fn asked(matches: &ArgMatches) -> Option<String> {
     }
     let here = OPTIONS
         .iter()
-        .filter(|(_, _, commands)| commands.contains(&name));
-    let found = here.map(|&(option, _, _)| option).find(|&option| {
+        .filter(|(_, commands)| commands.contains(&name));
+    let found = here.map(|&(option, _)| option).find(|&option| {
         inner.value_source(option) == Some(clap::parser::ValueSource::CommandLine)
     })?;
     Some(format!("{name} --{found}"))

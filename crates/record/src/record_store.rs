@@ -161,6 +161,26 @@ impl RecordStore {
         Ok(listed)
     }
 
+    /// Lists what is in an archive, the newest first: it has no head, and may hold records of several targets.
+    pub fn archived(&self) -> Result<Vec<Listed>, RecordError> {
+        let keys = self
+            .store
+            .list(layout::RUNS)
+            .map_err(|source| RecordError::List { source })?;
+        let named = keys.iter().filter_map(layout::run_of_record);
+        let mut runs: Vec<RunId> = named.filter_map(|run| RunId::new(run).ok()).collect();
+        runs.sort();
+        runs.reverse();
+        let read = |run: RunId| {
+            let record = self.record(&run).and_then(|loaded| {
+                let loaded = loaded.ok_or_else(|| RecordError::Missing { run: run.clone() })?;
+                Ok(loaded.value)
+            });
+            Listed { run, record }
+        };
+        Ok(runs.into_iter().map(read).collect())
+    }
+
     /// Begins a run: its record first, then the head. Cut in between, it was never begun.
     pub fn begin(
         &self,

@@ -66,6 +66,8 @@ pub struct PreflightOptions {
     pub jobs: usize,
     /// Removed steps don't stop: the `up` that follows tears them down.
     pub prune: Option<PruneWhen>,
+    /// A missing drill does not stop.
+    pub without_drill: bool,
 }
 
 /// Options of `up`.
@@ -93,6 +95,8 @@ pub struct UpOptions {
     pub jobs: usize,
     /// Tear down what stands and is defined no more.
     pub prune: Option<PruneWhen>,
+    /// Why the run goes on without the required drill.
+    pub without_drill: Option<String>,
 }
 
 /// Options of `repair` and `accept`.

@@ -190,6 +190,7 @@ fn walk(
 ) -> Result<Ended, CallError> {
     let mut inner = held.ledger(CallCommand::Down)?;
     held.settle_leftovers(&mut inner)?;
+    held.archive_ended(inner.record());
     held.settle_lost_hosts(&mut inner, lost_host)?;
     if held.bench.target.protected {
         crate::suspects::none_unsettled(inner.record(), held.bench.target.name.as_str())?;
@@ -233,6 +234,7 @@ fn walk(
     }
     let ended = phase_engine::down(&plan, history, &world, &mut ledger, &watch);
     let record = ledger.record().cloned();
+    held.archive_ended(record.as_ref());
     let target = held.bench.target.name.as_str();
     Ok(concluded(record, ended, target, Walk::Down))
 }

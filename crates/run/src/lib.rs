@@ -32,6 +32,7 @@ mod prepare_step;
 mod removed;
 mod rendering;
 mod repair;
+mod required_drill;
 mod rescue;
 mod resolve;
 mod scope;

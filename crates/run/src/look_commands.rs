@@ -88,6 +88,13 @@ fn look(held: &Held<'_>, options: &PreflightOptions) -> Result<(Report, Option<F
         let standing = moved::after(&moves, &history.standing);
         n_removed = stop_on_removed(&mut report, &standing, &sequence, options.prune.is_some());
     }
+    let missing = match options.without_drill {
+        true => None,
+        false => held.drill_missing()?,
+    };
+    if let Some(missing) = &missing {
+        report.stop(missing.one_line());
+    }
     let record = inner.record();
     for suspect in record
         .map(|record| record.suspects.as_slice())
@@ -103,6 +110,8 @@ fn look(held: &Held<'_>, options: &PreflightOptions) -> Result<(Report, Option<F
         failure.what = format!("preflight stops on target `{target}`");
         if is_clean && n_removed > 0 {
             failure.hint = Some(removed::ways_on(target));
+        } else if let (true, Some(missing)) = (is_clean, missing) {
+            failure.hint = missing.hint;
         }
         if record.is_some_and(|record| record.status == RunStatus::Running || !record.status.has_ended()) {
             failure.hint = Some(format!(

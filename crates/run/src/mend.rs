@@ -135,6 +135,7 @@ fn mended(
     let done = work(&world, &mending).and_then(|()| mending.prove(&world));
     let done = mending.end(&world, done);
     let record = mending.lock().inner.record().cloned();
+    held.archive_ended(record.as_ref());
     (
         record,
         done.map_err(|failure| held.bench.masked_failure(failure)),

@@ -29,6 +29,7 @@ use crate::known;
 use crate::library::{Library, Source};
 use crate::masking::MaskedUi;
 use crate::paths::TargetPaths;
+use crate::required_drill::{self, RequiredDrill};
 use crate::scope::OutputBook;
 use crate::secret_book::{self, SecretBook};
 use crate::stop::StopRequests;
@@ -50,6 +51,10 @@ pub(crate) struct Opened<'m> {
     pub(crate) cli_config: Option<PathBuf>,
     pub(crate) paths: TargetPaths,
     pub(crate) store: Arc<dyn Store>,
+    /// The drill that is required, for what goes by today's definitions.
+    pub(crate) drill: Option<RequiredDrill>,
+    /// Where each ended record is copied to.
+    pub(crate) archive: Option<RecordStore>,
 }
 
 /// How a target gets another key.
@@ -70,9 +75,18 @@ pub(crate) fn open_store(
     paths: &TargetPaths,
     machine: &Machine,
 ) -> Arc<dyn Store> {
-    let StoreDef::Local { dir } = &target.store;
+    store_at(&target.store, &paths.store(), machine)
+}
+
+/// The store that a definition names; `default` is its directory where it names none.
+pub(crate) fn store_at(
+    def: &StoreDef,
+    default: &std::path::Path,
+    machine: &Machine,
+) -> Arc<dyn Store> {
+    let StoreDef::Local { dir } = def;
     let root = match dir {
-        None => paths.store(),
+        None => default.to_owned(),
         Some(dir) => match dir.strip_prefix("~/") {
             Some(rest) => machine.home.join(rest),
             None => PathBuf::from(dir),
@@ -192,6 +206,23 @@ impl<'m> Opened<'m> {
                 Err(_) => return Err(faults.clone().into()),
             },
         };
+        let drill = match (&target.drill, &today) {
+            (Some(def), Ok(today)) if faults == OnFaults::Stop => {
+                let provides_state = today
+                    .platform
+                    .phases
+                    .first()
+                    .is_some_and(|phase| phase.provides_state);
+                Some(required_drill::required_drill(
+                    machine,
+                    &root,
+                    &platform_name,
+                    provides_state,
+                    def,
+                )?)
+            }
+            _ => None,
+        };
         let mut named: BTreeSet<String> = target.env.keys().cloned().collect();
         named.extend(target.env.values().filter_map(|value| match value {
             EnvValue::From(from) => Some(from.clone()),
@@ -268,6 +299,7 @@ impl<'m> Opened<'m> {
             .map(|file| root.join(file));
         let paths = TargetPaths::new(&machine.state_home, &platform_name, &target.name);
         let store = open_store(&target, &paths, machine);
+        let archive = required_drill::archive(&target, &paths, machine);
         Ok(Self {
             machine,
             ui,
@@ -282,6 +314,8 @@ impl<'m> Opened<'m> {
             cli_config,
             paths,
             store,
+            drill,
+            archive,
         })
     }
 
@@ -350,6 +384,8 @@ pub(crate) struct Held<'m> {
     /// What is written before a first run begins: `keys.json`, where there is none, and `target.json`.
     pub(crate) first: First,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) drill: Option<RequiredDrill>,
+    pub(crate) archive: Option<RecordStore>,
 }
 
 /// What a first build writes before its run begins.
@@ -536,6 +572,8 @@ impl<'m> Opened<'m> {
             run,
             first,
             store: self.store,
+            drill: self.drill,
+            archive: self.archive,
         })
     }
 

@@ -28,6 +28,12 @@ impl TargetPaths {
         self.root.join("store")
     }
 
+    /// The archive, where the target file names no directory for it.
+    #[must_use]
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.root.join("archive")
+    }
+
     /// The working directory: trees, data directories, plugin cache.
     #[must_use]
     pub(crate) fn work(&self) -> PathBuf {

@@ -118,6 +118,7 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
     let mut inner = held.ledger(call).map_err(fail(None))?;
     held.settle_leftovers(&mut inner)
         .map_err(fail(inner.record().cloned()))?;
+    held.archive_ended(inner.record());
     held.settle_lost_hosts(&mut inner, options.lost_host.as_deref())
         .map_err(fail(inner.record().cloned()))?;
     let record = inner.record().cloned();
@@ -180,6 +181,13 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
             History::of_new_run(history.standing)
         }
     };
+    let waived = held
+        .demand_drill(
+            options.without_drill.as_deref(),
+            record.as_ref().filter(|_| options.resume),
+        )
+        .map_err(fail(record.clone()))?;
+    decisions.extend(waived);
     let agreed_before = record
         .as_ref()
         .filter(|_| options.resume)
@@ -274,6 +282,7 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         });
     }
     let record = ledger.record().cloned();
+    held.archive_ended(record.as_ref());
     if ended.tear_down {
         drop(world);
         return crate::down::tear_down_now(held).map_err(|error| (record.map(Box::new), error));

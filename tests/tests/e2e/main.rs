@@ -33,6 +33,7 @@ mod preflight_states;
 mod published;
 mod rendering;
 mod reports;
+mod required_drill;
 mod rescued;
 mod resume;
 mod secrecy;

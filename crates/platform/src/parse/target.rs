@@ -11,7 +11,8 @@ use super::env;
 use crate::expr::Expr;
 use crate::fault::TextFile;
 use crate::model::{
-    EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, StoreDef, Target,
+    DrillDef, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, StoreDef,
+    Target,
 };
 use crate::reader::{Doc, Field, Section};
 use secrets::Source;
@@ -55,7 +56,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         .unwrap_or(false);
     let store = root
         .section("store", "[store]")
-        .map(|section| store(&section))
+        .map(|section| store_def(&section))
         .unwrap_or(StoreDef::Local { dir: None });
     let encryption_field = root.field("encryption");
     let encryption = encryption_field.as_ref().and_then(encryption);
@@ -69,12 +70,12 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
             ),
         );
     }
-    if let Some(section) = root.section("require", "[require]") {
-        require(&section);
-    }
-    if let Some(field) = root.field("archive") {
-        not_yet(&field, "[archive]", "records stay in the target's store");
-    }
+    let drill = root
+        .section("require", "[require]")
+        .and_then(|section| require(&section, name));
+    let archive = root
+        .section("archive", "[archive]")
+        .map(|section| store_def(&section));
     let ssh = root
         .section("ssh", "[ssh]")
         .and_then(|section| ssh(&section));
@@ -112,6 +113,8 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
             values,
             secrets,
             env,
+            drill,
+            archive,
             ssh,
             envelope,
         },
@@ -129,7 +132,7 @@ fn not_yet(field: &Field<'_>, what: &str, help: &str) {
     );
 }
 
-fn store(section: &Section<'_>) -> StoreDef {
+fn store_def(section: &Section<'_>) -> StoreDef {
     let local = section.field("local");
     for kind in ["s3", "gcs", "azure"] {
         if let Some(field) = section.field(kind) {
@@ -189,20 +192,38 @@ fn encryption(field: &Field<'_>) -> Option<EncryptionDef> {
     })
 }
 
-fn require(section: &Section<'_>) {
-    if let Some(field) = section.field("drill") {
-        not_yet(
-            &field,
-            "[require] drill",
-            "run the drill by hand before this target",
-        );
-        if let Some(drill) = field.section("`drill`") {
-            drill.required("target").and_then(|field| field.string());
-            drill.required("max_age").and_then(|field| field.duration());
+fn require(section: &Section<'_>, name: &TargetName) -> Option<DrillDef> {
+    let drill = section
+        .field("drill")
+        .and_then(|field| field.section("`drill`"))
+        .and_then(|drill| {
+            let target = drill.required("target").and_then(|field| {
+                let target = TargetName::new(field.string()?);
+                match target {
+                    Ok(target) if target == *name => {
+                        field.fault(
+                            "this very target",
+                            format!("target `{name}` can't be its own drill"),
+                            Some("name another target, on which a mistake may show".to_owned()),
+                        );
+                        None
+                    }
+                    Ok(target) => Some(target),
+                    Err(error) => {
+                        field.fault("no target", error.to_string(), None);
+                        None
+                    }
+                }
+            });
+            let max_age = drill.required("max_age").and_then(|field| field.duration());
             drill.finish();
-        }
-    }
+            Some(DrillDef {
+                target: target?,
+                max_age: max_age?,
+            })
+        });
     section.finish();
+    drill
 }
 
 fn ssh(section: &Section<'_>) -> Option<SshDef> {

@@ -248,6 +248,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 first_build: preflight.first_build,
                 jobs: jobs(preflight.jobs),
                 prune: preflight.prune.map(Into::into),
+                without_drill: preflight.without_drill.is_some(),
             };
             context.operated(
                 preflight.stop.grace,
@@ -360,6 +361,7 @@ fn run_up(context: &Context, up: args::Up) -> Told {
         first_build: up.first_build,
         jobs: jobs(up.jobs),
         prune: up.prune.map(Into::into),
+        without_drill: up.without_drill,
     };
     context.operated(up.stop.grace, asks, |stop, ui| {
         calls::up(context, &site, &options, stop, ui)

@@ -67,10 +67,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         (&["inventory", "--list"], "`inventory`"),
         (&["explain", "x"], "`explain`"),
         (&["secrets"], "`secrets`"),
-        (
-            &["up", "--target", "drill", "--without-drill", "why"],
-            "`up --without-drill`",
-        ),
         (&["up", "--target", "drill", "--upgrade"], "`up --upgrade`"),
     ] {
         let outcome = rebuild(&world, args).run();
