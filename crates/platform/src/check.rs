@@ -55,6 +55,16 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
             &target.file,
         );
     }
+    if let Some(target) = target {
+        let stores = std::iter::once(&target.target.store).chain(&target.target.archive);
+        let exprs = stores
+            .flat_map(crate::store_def::StoreDef::exprs)
+            .cloned()
+            .collect();
+        let sees = Sees::NoStep("the store is opened before any step");
+        let place = UsePlace::Private;
+        checker.walk(&Use { exprs, sees, place }, &target.file);
+    }
     let (mut read, tofu_secret) = (checker.read, checker.tofu_secret);
     inputs(parsed, target, &mut read, report);
     if let Some(target) = target {

@@ -17,6 +17,7 @@ mod near;
 mod nodes;
 mod parse;
 mod reader;
+mod store_def;
 
 pub use bundle::{
     Bundle, BundleError, BundleFile, Git, GitError, GitState, GitView, MAX_BYTES, MAX_FILES, NoGit,
@@ -29,14 +30,17 @@ pub use files::{
 pub use init::{InitError, init};
 pub use load::{
     Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, load_today,
-    platform_name, survey, target_names,
+    platform_name, store_of_text, survey, target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode, EnvValue,
     EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef,
-    StepKind, StoreDef, TalosStep, Target, TofuStep, ToolDef,
+    StepKind, TalosStep, Target, TofuStep, ToolDef,
 };
 pub use module::is_configuration_file;
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
 pub use nodes::{GENERATED, GIVEN_VARIABLES, NodesDef, generated_root};
 pub use secrets::Source;
+pub use store_def::{
+    AzureCredentialsDef, CloudDef, CloudPlace, GcsCredentialsDef, S3KeysDef, StoreDef,
+};

@@ -3,6 +3,7 @@
 use phase_engine::TargetName;
 
 use crate::check;
+use crate::expr::{Expr, Reference};
 use crate::fault::{Fault, Faults, TextFile};
 use crate::files::{Files, PLATFORM_FILE};
 use crate::model::{Definitions, Platform, Target};
@@ -11,6 +12,7 @@ use crate::near::near;
 use crate::parse::target::ParsedTarget;
 use crate::parse::{self, Parsed};
 use crate::reader::{Doc, Report};
+use crate::store_def::StoreDef;
 
 /// The text of a target file that is not among the platform's files.
 ///
@@ -180,6 +182,45 @@ pub fn target_names(files: &dyn Files) -> Vec<String> {
         .filter_map(|entry| entry.name.strip_suffix(".toml"))
         .map(str::to_owned)
         .collect()
+}
+
+/// Reads a store as `[store]` of a target would name it, out of a text that stands elsewhere: `name` is what
+/// messages call it. Its credentials may refer to the target's secrets.
+///
+/// # Errors
+/// Every fault of it, in order.
+pub fn store_of_text(name: &str, text: &str, target: &Target) -> Result<StoreDef, Faults> {
+    let report = Report::default();
+    let doc = Doc::new(TextFile::new(name, text), &report);
+    let def = doc
+        .parse()
+        .map(|document| parse::store::store(&doc.root(&document)));
+    for located in def
+        .iter()
+        .flat_map(StoreDef::exprs)
+        .flat_map(Expr::references)
+    {
+        let span = located.span.clone().unwrap_or(0..0);
+        let reference = &located.reference;
+        let known = match reference {
+            Reference::Secret { name } => target.secrets.contains_key(name),
+            Reference::Target { name, .. } => target.values.contains_key(name),
+            Reference::Output { .. } => false,
+        };
+        if !known {
+            let message = format!(
+                "target `{}` has nothing that `{reference}` could mean",
+                target.name
+            );
+            let help = "only `${secret.NAME}` and `${target.NAME}` may stand here".to_owned();
+            doc.fault(span, "leads nowhere", message, Some(help));
+        }
+    }
+    let (_, faults) = split(report.take());
+    match def {
+        Some(def) if faults.is_empty() => Ok(def),
+        _ => Err(Faults::sorted(faults)),
+    }
 }
 
 fn read(

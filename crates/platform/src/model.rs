@@ -15,6 +15,7 @@ use crate::expr::{Expr, Reference};
 use crate::fault::Fault;
 use crate::module::RootModule;
 use crate::nodes::NodesDef;
+use crate::store_def::StoreDef;
 
 /// A platform and one target of it, without faults.
 #[derive(Debug, Clone)]
@@ -430,16 +431,6 @@ pub struct DrillDef {
     pub target: TargetName,
     /// How old a drill may be.
     pub max_age: Duration,
-}
-
-/// Where a target's states and records are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreDef {
-    /// A directory of this machine.
-    Local {
-        /// The directory, absolute or beginning with `~/`; under the user's state home otherwise.
-        dir: Option<String>,
-    },
 }
 
 /// How states and plans are encrypted.

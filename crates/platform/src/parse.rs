@@ -4,6 +4,7 @@ mod env;
 mod nodes;
 mod probe;
 mod step;
+pub(crate) mod store;
 mod talos;
 pub(crate) mod target;
 

@@ -11,6 +11,7 @@ use platform::{EnvValue, Target};
 use secrets::{Masker, MemoryDir, Secret, TargetKey};
 use serde_json::Value;
 use state_backend::Server;
+use store::lock::Holder;
 use tofu::{Control, Program, Wanted, Workshop};
 
 use crate::api::Machine;
@@ -21,6 +22,7 @@ use crate::resolve;
 use crate::scope::{CallScope, OutputBook};
 use crate::secret_book::SecretBook;
 use crate::stop::{StopLevel, StopRequests};
+use crate::storage::{CallLocks, Storage};
 use crate::ui::Ui;
 
 /// The shared context of a call.
@@ -63,6 +65,12 @@ pub(crate) struct Bench<'m> {
     pub(crate) hearers: Mutex<BTreeMap<String, Arc<Hearer>>>,
     /// Held while a tree gets its files.
     pub(crate) placing: Mutex<()>,
+    /// Where the states are.
+    pub(crate) storage: Arc<Storage>,
+    /// What this call holds.
+    pub(crate) locks: Arc<CallLocks>,
+    /// Who holds it.
+    pub(crate) holder: Holder,
 }
 
 impl Bench<'_> {

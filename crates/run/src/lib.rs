@@ -42,6 +42,7 @@ mod standing;
 mod standing_preflight;
 mod states;
 pub mod stop;
+mod storage;
 mod suspects;
 mod talos_cluster;
 mod talos_step;

@@ -14,14 +14,14 @@ use store::{Store, Writer};
 use crate::api::{Machine, PreflightOptions, Site};
 use crate::error::{CallError, stopped};
 use crate::moved;
-use crate::open::{
-    Held, OnFaults, Opened, definitions, locked, moment, open_store, the_known_store,
-};
+use crate::open::{Held, OnFaults, Opened, definitions, locked, moment, the_known_store};
 use crate::paths::TargetPaths;
 use crate::removed::{self, stop_on_removed};
+use crate::secret_book::{self, SecretBook};
 use crate::standing::Standing;
 use crate::stop::StopRequests;
-use crate::ui::{Notice, Ui};
+use crate::storage::{Opener, Storage};
+use crate::ui::{Nobody, Notice, Ui};
 use crate::up::stopped_by;
 
 /// What `preflight` came to.
@@ -151,12 +151,30 @@ fn store_of(
             target, platform, ..
         },
     ) = definitions(machine, site)?;
-    let name = match platform {
-        Ok(platform) => platform.name,
-        Err(_) => crate::open::platform_name_of(&root)?,
+    let platform = platform.ok();
+    let name = match &platform {
+        Some(platform) => platform.name.clone(),
+        None => crate::open::platform_name_of(&root)?,
     };
     let paths = TargetPaths::new(&machine.state_home, &name, &target.name);
-    let store = open_store(&target, &paths, machine);
+    let secrets = SecretBook::fetch(
+        &secret_book::used_by_store(&target),
+        &target,
+        machine,
+        &root,
+        &secrets::Masker::new(),
+        &(Arc::new(Nobody) as Arc<dyn Ui>),
+    )
+    .map_err(|error| crate::error::unusable(&error).hint(error.hint()))?;
+    let opener = Opener {
+        machine,
+        target: &target,
+        root: &root,
+        secrets: &secrets,
+    };
+    let storage = Storage::open(&opener, &paths, &name, platform.as_ref())?;
+    storage.locate()?;
+    let store = storage.current();
     // A store that is not the known one says "empty" of a target that stands.
     the_known_store(&store, &paths, &name, &target.name, None)?;
     Ok((store, target.name))

@@ -50,6 +50,7 @@ impl Ui for MaskedUi {
             | Notice::Unmaskable { .. }
             | Notice::Locked { .. }
             | Notice::Checking { .. }
+            | Notice::StoreMoved { .. }
             | Notice::Init { .. }
             | Notice::Run { .. }
             | Notice::Phase { .. }

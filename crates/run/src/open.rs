@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use phase_engine::{ExitCode, Failure, RunId, TargetName};
 use platform::{
-    Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, Platform, StoreDef, Target,
+    Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, Platform, Target,
     TargetDefinitions,
 };
 use preflight::{KnownTarget, identify};
@@ -16,8 +16,8 @@ use process::Identity as ProcessIdentity;
 use record::{RecordStore, TargetJson, ToolRecord};
 use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching, TargetKey};
 use state_backend::{Server, ServerOptions, StateBackend};
-use store::lock::{Holder, HowTo, LockError, LockHandle, LockNotice, TargetLock};
-use store::{LocalStore, Store, Writer, layout};
+use store::lock::{Holder, HowTo, LockError, LockNotice, TargetLock};
+use store::{Store, Writer, layout};
 use tofu::encryption::{self, Fallback, KeySource};
 use tofu::{Program, Workshop};
 
@@ -33,6 +33,7 @@ use crate::required_drill::{self, RequiredDrill};
 use crate::scope::OutputBook;
 use crate::secret_book::{self, SecretBook};
 use crate::stop::StopRequests;
+use crate::storage::{CallLocks, Opener, Storage};
 use crate::ui::{Notice, Ui};
 
 /// What a call works on, with the store not touched yet.
@@ -50,7 +51,7 @@ pub(crate) struct Opened<'m> {
     pub(crate) program: Program,
     pub(crate) cli_config: Option<PathBuf>,
     pub(crate) paths: TargetPaths,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) storage: Arc<Storage>,
     /// The drill that is required, for what goes by today's definitions.
     pub(crate) drill: Option<RequiredDrill>,
     /// Where each ended record is copied to.
@@ -67,32 +68,6 @@ pub(crate) enum OnFaults {
     Stop,
     /// It goes by what stands, and goes on.
     GoOn,
-}
-
-/// What `[store]` names, on this machine.
-pub(crate) fn open_store(
-    target: &Target,
-    paths: &TargetPaths,
-    machine: &Machine,
-) -> Arc<dyn Store> {
-    store_at(&target.store, &paths.store(), machine)
-}
-
-/// The store that a definition names; `default` is its directory where it names none.
-pub(crate) fn store_at(
-    def: &StoreDef,
-    default: &std::path::Path,
-    machine: &Machine,
-) -> Arc<dyn Store> {
-    let StoreDef::Local { dir } = def;
-    let root = match dir {
-        None => default.to_owned(),
-        Some(dir) => match dir.strip_prefix("~/") {
-            Some(rest) => machine.home.join(rest),
-            None => PathBuf::from(dir),
-        },
-    };
-    Arc::new(LocalStore::open(root))
 }
 
 /// The target's name, or what is wrong with it.
@@ -232,11 +207,12 @@ impl<'m> Opened<'m> {
         if !dropped.is_empty() {
             ui.tell(&Notice::EnvironmentDropped { names: dropped });
         }
-        let used = match &today {
+        let mut used = match &today {
             Ok(today) => secret_book::used(&today.platform, &target),
             // What a teardown from stored bundles needs is not known yet: fetched when it is asked for.
             Err(_) => BTreeSet::new(),
         };
+        used.extend(secret_book::used_by_store(&target));
         let secrets = SecretBook::fetch(&used, &target, machine, &root, &masker, &ui)
             .map_err(|error| unusable(&error).hint(error.hint()))?;
         let passphrase = match &target.encryption {
@@ -298,8 +274,15 @@ impl<'m> Opened<'m> {
             .and_then(|tool| tool.cli_config.as_ref())
             .map(|file| root.join(file));
         let paths = TargetPaths::new(&machine.state_home, &platform_name, &target.name);
-        let store = open_store(&target, &paths, machine);
-        let archive = required_drill::archive(&target, &paths, machine);
+        let opener = Opener {
+            machine,
+            target: &target,
+            root: &root,
+            secrets: &secrets,
+        };
+        let platform = today.as_ref().ok().map(|today| &today.platform);
+        let storage = Arc::new(Storage::open(&opener, &paths, &platform_name, platform)?);
+        let archive = required_drill::archive(&opener, &paths)?;
         Ok(Self {
             machine,
             ui,
@@ -313,7 +296,7 @@ impl<'m> Opened<'m> {
             program,
             cli_config,
             paths,
-            store,
+            storage,
             drill,
             archive,
         })
@@ -376,7 +359,7 @@ pub(crate) fn platform_name_of(root: &std::path::Path) -> Result<String, Failure
 pub(crate) struct Held<'m> {
     pub(crate) bench: Bench<'m>,
     pub(crate) today: Result<Arc<Source>, Faults>,
-    pub(crate) lock: TargetLock,
+    pub(crate) lock: Arc<CallLocks>,
     pub(crate) records: RecordStore,
     pub(crate) paths: TargetPaths,
     pub(crate) platform_name: String,
@@ -409,6 +392,7 @@ impl<'m> Opened<'m> {
         let me = ProcessIdentity::of_self().map_err(|error| unusable(&error))?;
         let run =
             RunId::new(ulid::Ulid::generate().to_string()).map_err(|error| unusable(&error))?;
+        self.storage.locate()?;
         let key_file = self.key_file()?;
         // Stretching the passphrase is slow on purpose: once a call, whether it makes the key or opens it.
         let (keys, key) = match key_file {
@@ -443,49 +427,66 @@ impl<'m> Opened<'m> {
                 what: waiting_for(&notice),
             })
         };
-        let lock = TargetLock::acquire(Arc::clone(&self.store), holder, machine.lease, &mut notify)
-            .map_err(|error| locked(&error, &self.target.name))?;
-        match self.build_held(command, first_build, lock, key, keys, me, run) {
-            Ok(held) => Ok(held),
-            Err(failed) => {
-                let (error, lock) = *failed;
-                let _ = lock.release();
-                Err(error)
-            }
+        let counted = self.storage.current();
+        let lock = TargetLock::acquire(
+            Arc::clone(&counted),
+            holder.clone(),
+            machine.lease,
+            &mut notify,
+        )
+        .map_err(|error| locked(&error, &self.target.name))?;
+        let locks = Arc::new(CallLocks::new(Arc::clone(&counted), lock, machine.lease));
+        let held = self
+            .still_counts(&counted)
+            .map_err(CallError::from)
+            .and_then(|()| {
+                self.build_held(first_build, Arc::clone(&locks), holder, key, keys, run)
+            });
+        if held.is_err() {
+            let _ = locks.release();
         }
+        held
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is a fact of its own")]
+    /// Between the look for the store that counts and its lock, a call may have moved everything.
+    fn still_counts(&self, counted: &Arc<dyn Store>) -> Result<(), Failure> {
+        self.storage.locate()?;
+        if Arc::ptr_eq(&self.storage.current(), counted) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ExitCode::Locked,
+            format!(
+                "another call has just moved the states of target `{}` to {}",
+                self.target.name,
+                self.storage.current().describe()
+            ),
+        )
+        .hint("type the same command again; nothing was touched"))
+    }
+
     fn build_held(
         self,
-        _command: &str,
         first_build: Option<&str>,
-        lock: TargetLock,
+        lock: Arc<CallLocks>,
+        holder: Holder,
         key: Arc<TargetKey>,
         keys: Option<Vec<u8>>,
-        me: ProcessIdentity,
         run: RunId,
-    ) -> Result<Held<'m>, Box<(CallError, TargetLock)>> {
-        macro_rules! attempt {
-            ($result:expr) => {
-                match $result {
-                    Ok(value) => value,
-                    Err(error) => return Err(Box::new((CallError::from(stopped(&error)), lock))),
-                }
-            };
-        }
+    ) -> Result<Held<'m>, CallError> {
         let machine = self.machine;
-        let records = RecordStore::new(Arc::clone(&self.store));
-        let found = attempt!(records.target()).map(|loaded| loaded.value);
-        if let Err(failure) = the_known_store(
-            &self.store,
+        let store = self.storage.store();
+        let records = RecordStore::new(Arc::clone(&store));
+        let found = records.target().map_err(|error| stopped(&error))?;
+        let found = found.map(|loaded| loaded.value);
+        the_known_store(
+            &store,
             &self.paths,
             &self.platform_name,
             &self.target.name,
             first_build,
-        ) {
-            return Err(Box::new((failure.into(), lock)));
-        }
+        )?;
+        self.storage.sweep()?;
         let first = match (&found, keys) {
             (Some(found), keys) => First {
                 keys,
@@ -508,30 +509,32 @@ impl<'m> Opened<'m> {
                 }
             }
         };
-        let workshop = attempt!(Workshop::open(
-            &self.paths.work(),
-            self.cli_config.as_deref()
-        ));
-        let memory = attempt!(MemoryDir::create("call"));
+        let workshop = Workshop::open(&self.paths.work(), self.cli_config.as_deref())
+            .map_err(|error| stopped(&error))?;
+        let memory = MemoryDir::create("call").map_err(|error| stopped(&error))?;
         let encryption = match &self.target.encryption {
             None => None,
-            Some(def) => Some(attempt!(self.encryption(def.mode, &key, &memory))),
+            Some(def) => Some(
+                self.encryption(def.mode, &key, &memory)
+                    .map_err(|error| stopped(&error))?,
+            ),
         };
-        let handle: LockHandle = lock.handle();
+        let guard = Arc::clone(&lock);
         let writer = Writer {
-            identity: me,
+            identity: holder.identity.clone(),
             user: machine.user.clone(),
             host: machine.host.clone(),
             run: None,
         };
         let backend = StateBackend::new(
-            Arc::clone(&self.store),
+            Arc::clone(&store),
             lock.fence(),
             writer,
-            Arc::new(move || handle.hold()),
+            Arc::new(move || guard.hold()),
         );
-        let server = attempt!(Server::start(Arc::new(backend), ServerOptions::default()));
-        let library = Library::new(Arc::clone(&self.store));
+        let server = Server::start(Arc::new(backend), ServerOptions::default())
+            .map_err(|error| stopped(&error))?;
+        let library = Library::new(Arc::clone(&store));
         library.unlock(Arc::clone(&key));
         if let Ok(today) = &self.today {
             library.add(Arc::clone(today));
@@ -561,6 +564,9 @@ impl<'m> Opened<'m> {
             n_files: AtomicU64::new(0),
             hearers: Mutex::default(),
             placing: Mutex::default(),
+            storage: self.storage,
+            locks: Arc::clone(&lock),
+            holder,
         };
         Ok(Held {
             bench,
@@ -571,7 +577,7 @@ impl<'m> Opened<'m> {
             platform_name: self.platform_name,
             run,
             first,
-            store: self.store,
+            store,
             drill: self.drill,
             archive: self.archive,
         })
@@ -580,7 +586,8 @@ impl<'m> Opened<'m> {
     /// Reads `keys.json`; `None` before the first build.
     fn key_file(&self) -> Result<Option<KeyFile>, Failure> {
         let Some(found) = self
-            .store
+            .storage
+            .current()
             .get(&layout::keys_json())
             .map_err(|error| stopped(&error))?
         else {

@@ -34,6 +34,12 @@ impl TargetPaths {
         self.root.join("archive")
     }
 
+    /// What stands in for a store until phase 0 has made it.
+    #[must_use]
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.root.join("spool")
+    }
+
     /// The working directory: trees, data directories, plugin cache.
     #[must_use]
     pub(crate) fn work(&self) -> PathBuf {

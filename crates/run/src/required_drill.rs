@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phase_engine::{ExitCode, Failure, TargetName};
-use platform::{DirFiles, DrillDef, StoreDef, Target};
+use platform::{DirFiles, DrillDef, StoreDef};
 use record::{Decision, DecisionKind, Record, RecordStore, Time};
-use store::Store;
+use secrets::Masker;
 
 use crate::api::Machine;
 use crate::error::{CallError, stopped};
 use crate::library::short;
-use crate::open::{Held, store_at};
+use crate::open::Held;
 use crate::paths::TargetPaths;
-use crate::ui::Notice;
+use crate::secret_book::{self, SecretBook};
+use crate::storage::Opener;
+use crate::ui::{Nobody, Notice, Ui};
 
 /// A drill that is required, and where its records are.
 pub(crate) struct RequiredDrill {
@@ -58,9 +60,23 @@ pub(crate) fn required_drill(
         .into());
     }
     let paths = TargetPaths::new(&machine.state_home, platform_name, &drill.name);
-    let store = store_at(&drill.store, &paths.store(), machine);
-    let mut places = vec![Place::Store(RecordStore::new(store))];
-    places.extend(archive(&drill, &paths, machine).map(Place::Archive));
+    let nobody: Arc<dyn Ui> = Arc::new(Nobody);
+    let used = secret_book::used_by_store(&drill);
+    let secrets = SecretBook::fetch(&used, &drill, machine, root, &Masker::new(), &nobody)
+        .map_err(|error| Failure::of(ExitCode::Unusable, &error).hint(error.hint()))?;
+    let opener = Opener {
+        machine,
+        target: &drill,
+        root,
+        secrets: &secrets,
+    };
+    let mut places = Vec::new();
+    // One that phase 0 makes is gone after a drill; its archive has every record that has ended.
+    if !provides_state || outlives_phase_0(&drill.store) {
+        let store = opener.open(&drill.store, &paths.store())?;
+        places.push(Place::Store(RecordStore::new(store)));
+    }
+    places.extend(archive(&opener, &paths)?.map(Place::Archive));
     Ok(RequiredDrill {
         target: drill.name,
         max_age: def.max_age,
@@ -72,18 +88,23 @@ pub(crate) fn required_drill(
 fn outlives_phase_0(store: &StoreDef) -> bool {
     match store {
         StoreDef::Local { .. } => true,
+        StoreDef::Cloud(_) => false,
     }
 }
 
 /// The target's archive, where it names one.
+///
+/// # Errors
+/// What `[archive]` says can't be used.
 pub(crate) fn archive(
-    target: &Target,
+    opener: &Opener<'_>,
     paths: &TargetPaths,
-    machine: &Machine,
-) -> Option<RecordStore> {
-    let def = target.archive.as_ref()?;
-    let store: Arc<dyn Store> = store_at(def, &paths.archive(), machine);
-    Some(RecordStore::new(store))
+) -> Result<Option<RecordStore>, Failure> {
+    let Some(def) = &opener.target.archive else {
+        return Ok(None);
+    };
+    let store = opener.open(def, &paths.archive())?;
+    Ok(Some(RecordStore::new(store)))
 }
 
 impl RequiredDrill {

@@ -135,6 +135,31 @@ pub(crate) fn fetch_one(
         })
 }
 
+/// Names the secrets that open the target's stores: those of `[store]` and `[archive]`, and those of the cloud's variables in `[env]`.
+pub(crate) fn used_by_store(target: &Target) -> BTreeSet<String> {
+    let clouds = ["AWS_", "GOOGLE_", "AZURE_"];
+    let of_cloud = |name: &str| clouds.iter().any(|begin| name.starts_with(begin));
+    let stores = [Some(&target.store), target.archive.as_ref()];
+    let stores = || stores.iter().copied().flatten();
+    let mut exprs: Vec<_> = stores().flat_map(platform::StoreDef::exprs).collect();
+    if stores().any(|store| matches!(store, platform::StoreDef::Cloud(_))) {
+        let variables = target.env.iter().filter(|(name, _)| of_cloud(name));
+        exprs.extend(variables.filter_map(|(_, value)| value.expr()));
+    }
+    secrets_of(&exprs)
+}
+
+fn secrets_of(exprs: &[&platform::Expr]) -> BTreeSet<String> {
+    exprs
+        .iter()
+        .flat_map(|expr| expr.references())
+        .filter_map(|located| match &located.reference {
+            Reference::Secret { name } => Some(name.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Names the secrets that the platform or the target's environment refers to.
 pub(crate) fn used(platform: &Platform, target: &Target) -> BTreeSet<String> {
     let mut exprs = Vec::new();
@@ -153,12 +178,5 @@ pub(crate) fn used(platform: &Platform, target: &Target) -> BTreeSet<String> {
         }
     }
     exprs.extend(target.env.values().filter_map(platform::EnvValue::expr));
-    exprs
-        .iter()
-        .flat_map(|expr| expr.references())
-        .filter_map(|located| match &located.reference {
-            Reference::Secret { name } => Some(name.clone()),
-            _ => None,
-        })
-        .collect()
+    secrets_of(&exprs)
 }

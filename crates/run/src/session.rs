@@ -302,6 +302,7 @@ impl Held<'_> {
                 hint: None,
             });
         }
+        // Both, where the states moved in this call.
         if let Err(error) = lock.release() {
             ui.tell(&Notice::Warning {
                 message: error.to_string(),

@@ -52,6 +52,13 @@ pub enum Notice {
         /// What, in words.
         what: String,
     },
+    /// The states, records and bundles of the target are in another store from now on.
+    StoreMoved {
+        /// Where they were.
+        from: String,
+        /// Where they are.
+        to: String,
+    },
     /// A root module is being made ready.
     Init {
         /// The step.
@@ -240,4 +247,31 @@ pub trait Ui: Send + Sync {
     fn confirm_by_name(&self, target: &str, what: &str) -> bool;
     /// Asks whether a plan that destroys may go on; the addresses are what it destroys or replaces.
     fn agree_to_destroy(&self, step: &str, addresses: &[String]) -> bool;
+}
+
+/// Nobody: for commands that tell one thing at their end. It hears nothing and agrees to nothing.
+pub(crate) struct Nobody;
+
+impl Ui for Nobody {
+    fn tell(&self, _: &Notice) {}
+
+    fn interactive(&self) -> bool {
+        false
+    }
+
+    fn at_checkpoint(&self, _: &Checkpoint) -> Answer {
+        Answer::Pause
+    }
+
+    fn tear_down_after_failure(&self, _: &str, _: bool) -> bool {
+        false
+    }
+
+    fn confirm_by_name(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn agree_to_destroy(&self, _: &str, _: &[String]) -> bool {
+        false
+    }
 }

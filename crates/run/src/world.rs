@@ -12,6 +12,7 @@ use phase_engine::{
 use platform::PhaseDef;
 use record::{Detail, StandingEntry};
 use serde_json::Value;
+use store::lock::Holder;
 
 use crate::bench::Bench;
 use crate::library::Source;
@@ -157,6 +158,20 @@ impl TargetWorld<'_, '_> {
             title,
             doing,
         });
+    }
+
+    /// Who takes the lock of another store of this target.
+    fn holder(&self) -> Holder {
+        Holder {
+            run: Some(self.run.to_string()),
+            ..self.bench.holder.clone()
+        }
+    }
+
+    fn tell_moved(&self, moved: Option<(String, String)>) {
+        if let Some((from, to)) = moved {
+            self.bench.ui.tell(&Notice::StoreMoved { from, to });
+        }
     }
 
     /// The definitions of a phase and its values, for what is asked of it on this basis.
@@ -344,10 +359,26 @@ impl World for TargetWorld<'_, '_> {
     }
 
     fn store_made(&self, _: &PhaseId) -> Result<(), Failure> {
-        Ok(()) // A local store is there from the start; nothing moves.
+        let bench = self.bench;
+        let moved = bench.storage.made(&bench.locks, self.holder())?;
+        self.tell_moved(moved);
+        Ok(())
     }
 
-    fn store_going(&self, _: &PhaseId) -> Result<(), Failure> {
+    fn store_going(&self, phase: &PhaseId) -> Result<(), Failure> {
+        let as_applied = self.phase_sources.get(phase).and_then(PhaseSource::def);
+        let today = self.today.as_ref();
+        let today = today.and_then(|today| today.platform.phase(phase));
+        let provides = as_applied
+            .into_iter()
+            .chain(today)
+            .any(|def| def.provides_state);
+        if !provides {
+            return Ok(());
+        }
+        let bench = self.bench;
+        let moved = bench.storage.going(&bench.locks, self.holder())?;
+        self.tell_moved(moved);
         Ok(())
     }
 

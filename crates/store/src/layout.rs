@@ -30,6 +30,11 @@ pub fn lock_json() -> Key {
     Key::fixed("lock.json")
 }
 
+/// Whose half copy a store holds that is being filled from another.
+pub fn moving_json() -> Key {
+    Key::fixed("moving.json")
+}
+
 /// The only pointer: current run, last-known-good, fence.
 pub fn head() -> Key {
     Key::fixed("run/head.json")

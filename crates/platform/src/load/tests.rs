@@ -10,7 +10,8 @@ use super::*;
 use crate::bundle::{Bundle, BundleFile};
 use crate::expr::Expr;
 use crate::files::MemoryFiles;
-use crate::model::{CheckKind, EnvValue, StepKind, StoreDef, TofuStep};
+use crate::model::{CheckKind, EnvValue, StepKind, TofuStep};
+use crate::store_def::StoreDef;
 use secrets::Source;
 
 const PLATFORM: &str = r#"

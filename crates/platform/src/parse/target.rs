@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use phase_engine::TargetName;
 use serde_json::Value;
 
-use super::env;
+use super::{env, store};
 use crate::expr::Expr;
 use crate::fault::TextFile;
 use crate::model::{
-    DrillDef, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, StoreDef,
-    Target,
+    DrillDef, EncryptionDef, EncryptionMode, EnvValue, EnvelopeDef, HostKeys, SshDef, Target,
 };
 use crate::reader::{Doc, Field, Section};
+use crate::store_def::StoreDef;
 use secrets::Source;
 
 /// A target file as it stands, before references are looked at.
@@ -56,7 +56,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         .unwrap_or(false);
     let store = root
         .section("store", "[store]")
-        .map(|section| store_def(&section))
+        .map(|section| store::store(&section))
         .unwrap_or(StoreDef::Local { dir: None });
     let encryption_field = root.field("encryption");
     let encryption = encryption_field.as_ref().and_then(encryption);
@@ -75,7 +75,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         .and_then(|section| require(&section, name));
     let archive = root
         .section("archive", "[archive]")
-        .map(|section| store_def(&section));
+        .map(|section| store::store(&section));
     let ssh = root
         .section("ssh", "[ssh]")
         .and_then(|section| ssh(&section));
@@ -121,48 +121,6 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         value_spans,
         secret_spans,
     })
-}
-
-fn not_yet(field: &Field<'_>, what: &str, help: &str) {
-    field.doc().fault(
-        field.key_span.clone(),
-        "not there yet",
-        format!("{what} is not there yet"),
-        Some(format!("take it out; {help} until it is")),
-    );
-}
-
-fn store_def(section: &Section<'_>) -> StoreDef {
-    let local = section.field("local");
-    for kind in ["s3", "gcs", "azure"] {
-        if let Some(field) = section.field(kind) {
-            not_yet(
-                &field,
-                &format!("the store `{kind}`"),
-                "the store is a directory of this machine",
-            );
-        }
-    }
-    section.finish();
-    let dir = local
-        .and_then(|field| field.section("`local`"))
-        .and_then(|section| {
-            let dir = section.field("dir").and_then(|field| {
-                let dir = field.string()?;
-                let fixed = dir.starts_with('/') || dir.starts_with("~/");
-                if !fixed {
-                    field.fault(
-                        "depends on where it is read",
-                        format!("`dir` must be an absolute path or begin with `~/`, not `{dir}`"),
-                        None,
-                    );
-                }
-                fixed.then_some(dir)
-            });
-            section.finish();
-            dir
-        });
-    StoreDef::Local { dir }
 }
 
 fn encryption(field: &Field<'_>) -> Option<EncryptionDef> {

@@ -62,6 +62,9 @@ fn text(notice: &Notice, look: Look) -> String {
             format!("  {}{word}", clean(what))
         }
         Notice::Waiting { what } => format!("waiting for {}", clean(what)),
+        Notice::StoreMoved { from, to } => {
+            format!("  states moved from {} to {}", clean(from), clean(to))
+        }
         Notice::Init { step, warm } => {
             format!(
                 "  {step}: {}",
