@@ -7,6 +7,7 @@
 )]
 
 mod broken_definitions;
+mod changes;
 mod children;
 mod cloud;
 mod counting_proxy;
@@ -21,6 +22,7 @@ mod environment;
 mod far_modules;
 mod gate;
 mod gateway;
+mod guarding;
 mod interactive;
 mod killed;
 mod left_over_cases;
