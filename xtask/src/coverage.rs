@@ -55,6 +55,7 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
     test::demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
     let servers = tools::ensure_servers(&tools::default_directory())?;
+    let reach = tools::ensure_reach(&tools::default_directory())?;
     let directory = root().join("target/coverage");
     let profiles = directory.join("profiles");
     if profiles.exists() {
@@ -82,7 +83,7 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
             .current_dir(&root())
             .env("RUSTC_WORKSPACE_WRAPPER", &compiler)
             .env("LLVM_PROFILE_FILE", profiles.join(POOL));
-        test::variables(&tools, &servers)
+        test::variables(&tools, &servers, &reach)
             .into_iter()
             .fold(call, |call, (name, value)| call.env(name, value))
     };

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::sh::{cargo, demand, note, root};
-use crate::tools::{self, Servers, Tools};
+use crate::tools::{self, Reach, Servers, Tools};
 
 /// What the tests and the demo need besides Rust and Go.
 pub(crate) fn demand_programs() -> Result<()> {
@@ -24,12 +24,14 @@ pub(crate) fn demand_programs() -> Result<()> {
 pub(crate) fn variables(
     tools: &Tools,
     servers: &Servers,
+    reach: &Reach,
 ) -> Vec<(&'static str, std::path::PathBuf)> {
     let mut variables = vec![
         ("REBUILD_TEST_TOFU", tools.tofu.path.clone()),
         ("REBUILD_TEST_MIRROR", tools.cli_config.clone()),
     ];
     variables.extend(servers.variables());
+    variables.extend(reach.variables());
     variables
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
     let servers = tools::ensure_servers(&tools::default_directory())?;
+    let reach = tools::ensure_reach(&tools::default_directory())?;
     let names_a_package = args
         .iter()
         .any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
@@ -47,7 +50,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if !names_a_package {
         call = call.arg("--workspace");
     }
-    for (name, value) in variables(&tools, &servers) {
+    for (name, value) in variables(&tools, &servers, &reach) {
         note(&format!("{name}={}", value.display()));
         call = call.env(name, value);
     }
