@@ -211,6 +211,11 @@ impl Faults {
         Self { faults }
     }
 
+    /// Puts faults that were told apart from the others in their order.
+    pub fn of(faults: Vec<Fault>) -> Self {
+        Self::sorted(faults)
+    }
+
     /// Returns the faults in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Fault> {
         self.faults.iter()

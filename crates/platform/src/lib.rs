@@ -30,15 +30,15 @@ pub use files::{
 pub use init::{InitError, init};
 pub use load::{
     Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, load_today,
-    platform_name, store_of_text, survey, target_names,
+    own_states, platform_name, store_of_text, survey, target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode, EnvValue,
     EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef,
     StepKind, TalosStep, Target, TofuStep, ToolDef,
 };
-pub use module::is_configuration_file;
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
+pub use module::{OwnState, backend_alone, is_configuration_file};
 pub use nodes::{GENERATED, GIVEN_VARIABLES, NodesDef, generated_root};
 pub use secrets::Source;
 pub use store_def::{

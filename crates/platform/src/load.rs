@@ -6,7 +6,7 @@ use crate::check;
 use crate::expr::{Expr, Reference};
 use crate::fault::{Fault, Faults, TextFile};
 use crate::files::{Files, PLATFORM_FILE};
-use crate::model::{Definitions, Platform, Target};
+use crate::model::{Definitions, Platform, StepKind, Target};
 use crate::module::Modules;
 use crate::near::near;
 use crate::parse::target::ParsedTarget;
@@ -63,19 +63,46 @@ pub fn load(
     let (parsed, parsed_target) = read(files, target_file, target, &report);
     let (warnings, faults) = split(report.take());
     match (parsed, parsed_target) {
-        (Some(parsed), Some(target)) if faults.is_empty() => Ok(Definitions {
-            platform: parsed.platform,
-            target: target.target,
-            warnings,
-        }),
-        _ => Err(Faults::sorted(faults)),
+        (Some(parsed), Some(target))
+            if faults.is_empty() && own_states(&parsed.platform).is_empty() =>
+        {
+            Ok(Definitions {
+                platform: parsed.platform,
+                target: target.target,
+                warnings,
+            })
+        }
+        (parsed, _) => {
+            let own = parsed
+                .iter()
+                .flat_map(|parsed| own_states(&parsed.platform));
+            let own: Vec<Fault> = own.map(|(_, fault)| fault).collect();
+            Err(Faults::sorted(faults.into_iter().chain(own).collect()))
+        }
     }
+}
+
+/// The root modules of a platform that keep a state by themselves, by path, each with the fault that this is until the
+/// state was taken over.
+pub fn own_states(platform: &Platform) -> Vec<(String, Fault)> {
+    let mut found: Vec<(String, Fault)> = Vec::new();
+    for step in platform.steps() {
+        if let StepKind::Tofu(tofu) = &step.kind
+            && let Some(own) = &tofu.module.own_state
+            && !found.iter().any(|(root, _)| *root == tofu.root)
+        {
+            found.push((tofu.root.clone(), own.fault.clone()));
+        }
+    }
+    found
 }
 
 /// Reads one target file, and `rebuild.toml` as far as it goes.
 ///
 /// # Errors
-/// Every fault of the target file. Those of `rebuild.toml`, and of the two together, are in the answer.
+/// Every fault of the target file. Those of `rebuild.toml`, and of the two together, are in the answer; but for root
+/// modules that keep a state by themselves, which [`own_states`] tells: only the target's record knows which of them
+/// were taken over.
 pub fn load_target(
     files: &dyn Files,
     target_file: Option<&TargetFile>,
@@ -165,7 +192,11 @@ fn name_in_platform_table(text: &str) -> Option<String> {
 pub fn survey(files: &dyn Files) -> Survey {
     let report = Report::default();
     let parsed = read_platform(files, None, false, &report);
-    let (warnings, faults) = split(report.take());
+    let (mut warnings, faults) = split(report.take());
+    let own = parsed
+        .iter()
+        .flat_map(|parsed| own_states(&parsed.platform));
+    warnings.extend(own.map(|(_, fault)| fault.warning()));
     Survey {
         platform: parsed.map(|parsed| parsed.platform),
         faults: Faults::sorted(faults).into_vec(),

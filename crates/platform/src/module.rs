@@ -6,12 +6,14 @@
 
 mod hcl;
 mod json;
+mod own_state;
 mod read;
 mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+pub use own_state::{OwnState, backend_alone};
 pub(crate) use read::Modules;
 pub use read::is_configuration_file;
 
@@ -40,6 +42,8 @@ pub struct RootModule {
     pub modules: BTreeSet<String>,
     /// Variables that a committed `terraform.tfvars` or `*.auto.tfvars` gives a value.
     pub set_by_tfvars: BTreeSet<String>,
+    /// The state that it keeps by itself; a fault until it was taken over.
+    pub own_state: Option<OwnState>,
     /// Whether faults kept some of it unread.
     pub(crate) incomplete: bool,
 }
@@ -176,6 +180,8 @@ pub(crate) struct DeclaredBackend {
     pub(crate) what: String,
     /// Whether it is an empty `backend "http"`, which ours takes the place of.
     pub(crate) harmless: bool,
+    /// Its settings; `None` for one that is no plain text.
+    pub(crate) settings: BTreeMap<String, Option<String>>,
     pub(crate) span: Range<usize>,
 }
 

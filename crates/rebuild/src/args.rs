@@ -109,6 +109,8 @@ pub(crate) enum Command {
     Repair(Repair),
     /// Take what stands of a phase as it is, drift and all, with a reason
     Accept(Accept),
+    /// Move states between the target's store and where they were kept before
+    State(State),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
     /// Show, write or compare the root modules that `nodes` steps are rendered into
@@ -331,6 +333,38 @@ pub(crate) struct Suspects {
     /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
     #[arg(long, value_name = "HOST")]
     pub(crate) lost_host: Option<String>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct State {
+    #[command(subcommand)]
+    pub(crate) command: StateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Take over the state of a root module that was applied before; the old one is left in place
+    Migrate(Migrate),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Migrate {
+    /// The step whose root module it is
+    #[arg(value_name = "PHASE.STEP")]
+    pub(crate) step: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Give the state back to where it was
+    #[arg(long)]
+    pub(crate) back: bool,
+    /// The workspace of the old backend [default: OpenTofu's `default`]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workspace: Option<String>,
+    /// What the old backend's block leaves out: a file, or `KEY=VALUE` where it is no secret; may be given again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) backend_config: Vec<String>,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }

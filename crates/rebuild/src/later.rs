@@ -4,7 +4,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Commands of later versions.
 const COMMANDS: &[&str] = &[
-    "state",
     "backend",
     "provision",
     "bootstrap",

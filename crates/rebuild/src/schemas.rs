@@ -35,6 +35,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("providers-schema", of::<SchemaDocument>());
     schemas.insert("render", of::<run::RenderReport>());
     schemas.insert("runs-list", of::<RunsDocument>());
+    schemas.insert("state-migrate", of::<run::Migrated>());
     schemas.insert("suspects", of::<run::SuspectsReport>());
     schemas.insert("unlock", of::<run::Unlocked>());
     schemas

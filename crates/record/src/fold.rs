@@ -378,6 +378,7 @@ impl Fold<'_> {
                 previous: Vec::new(),
                 state: None,
                 outputs: Default::default(),
+                adopted: None,
             },
         };
         let at = place(&mut ids, id, self.sequence);

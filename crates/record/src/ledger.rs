@@ -125,6 +125,32 @@ impl RecordLedger {
         self.mend_head()
     }
 
+    /// Changes the record of the target's run; where nothing stands from one, begins a run that has
+    /// applied nothing: what stands in it was made elsewhere.
+    pub fn adopt(
+        &mut self,
+        change: impl FnOnce(&mut Record, &Sequence),
+    ) -> Result<(), RecordError> {
+        let former = self.record();
+        if former.is_some_and(|record| record.status != RunStatus::TornDown) {
+            let sequence = self.sequence.clone();
+            return self.change(|record| change(record, &sequence));
+        }
+        let now = (self.clock)();
+        let mut record = self.begin(former);
+        record.status = RunStatus::Finished;
+        record.calls.push(CallRecord {
+            ended: Some(now),
+            exit: Some(0),
+            ..self.call.clone()
+        });
+        change(&mut record, &self.sequence);
+        let begun = self.store.begin(record, &mut self.head)?;
+        self.view.set(&begun.value);
+        self.current = Some(begun);
+        Ok(())
+    }
+
     /// Gives the record that a call of this kind goes on with, and whether it is a new one.
     fn base(&self, entries: &[Entry<Detail>]) -> Result<(Record, bool), RecordError> {
         let current = self.current.as_ref().map(|current| &current.value);

@@ -36,6 +36,8 @@ pub enum CallCommand {
     Repair,
     /// `accept`.
     Accept,
+    /// `state migrate`.
+    Migrate,
 }
 
 /// One invocation of `up` or `down` within the run, or of a command that mends what it left.

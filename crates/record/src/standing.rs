@@ -65,6 +65,22 @@ pub struct StateMark {
     pub digest: String,
 }
 
+/// Where a step's state was kept before it was taken over. It was left there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Adopted {
+    /// The old place, in words that hold no secret.
+    pub from: String,
+    /// The workspace there, where one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// The lineage of the state, here as there.
+    pub lineage: String,
+    /// Its serial there, when it was taken over.
+    pub serial: u64,
+    /// When that was.
+    pub at: Time,
+}
+
 /// One step that stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StandingEntry {
@@ -111,6 +127,9 @@ pub struct StandingEntry {
     /// Its outputs that are not sensitive.
     #[serde(default, skip_serializing_if = "Outputs::is_empty")]
     pub outputs: Outputs,
+    /// Where its state came from, where it was not made here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
 }
 
 impl Applied {

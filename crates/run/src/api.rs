@@ -140,6 +140,19 @@ pub struct SuspectsOptions {
     pub lost_host: Option<String>,
 }
 
+/// Options of `state migrate`.
+#[derive(Clone, Debug, Default)]
+pub struct MigrateOptions {
+    /// `PHASE.STEP`.
+    pub step: String,
+    /// Give the state back to where it came from.
+    pub back: bool,
+    /// The workspace of the old backend.
+    pub workspace: Option<String>,
+    /// What `init -backend-config` of the old backend is given.
+    pub backend_config: Vec<String>,
+}
+
 /// Options of `render`.
 #[derive(Clone, Debug, Default)]
 pub struct RenderOptions {

@@ -28,6 +28,7 @@ use crate::error::{CallError, stopped, unusable};
 use crate::known;
 use crate::library::{Library, Source};
 use crate::masking::MaskedUi;
+use crate::own_states;
 use crate::paths::TargetPaths;
 use crate::required_drill::{self, RequiredDrill};
 use crate::scope::OutputBook;
@@ -68,6 +69,8 @@ pub(crate) enum OnFaults {
     Stop,
     /// It goes by what stands, and goes on.
     GoOn,
+    /// It goes by today's definitions, and a state that a root module keeps by itself is what it is about.
+    Migrate,
 }
 
 /// The target's name, or what is wrong with it.
@@ -170,7 +173,7 @@ impl<'m> Opened<'m> {
                 (tools, Ok(Arc::new(pack(machine, &root, platform, &ui)?)))
             }
             // Before any secret is asked for.
-            Err(found) if faults == OnFaults::Stop => return Err(CallError::from(found)),
+            Err(found) if faults != OnFaults::GoOn => return Err(CallError::from(found)),
             Err(found) => (Default::default(), Err(found)),
         };
         let platform_name = match &today {
@@ -283,6 +286,17 @@ impl<'m> Opened<'m> {
         let platform = today.as_ref().ok().map(|today| &today.platform);
         let storage = Arc::new(Storage::open(&opener, &paths, &platform_name, platform)?);
         let archive = required_drill::archive(&opener, &paths)?;
+        let own = match &today {
+            Ok(today) if faults != OnFaults::Migrate => {
+                own_states::not_taken_over(&storage, &today.platform)?
+            }
+            _ => None,
+        };
+        let today = match own {
+            Some(found) if faults != OnFaults::GoOn => return Err(CallError::from(found)),
+            Some(found) => Err(found),
+            None => today,
+        };
         Ok(Self {
             machine,
             ui,

@@ -410,7 +410,7 @@ impl TargetWorld<'_, '_> {
     }
 
     /// What the ledger keeps of a step whose apply begins.
-    fn starting(
+    pub(crate) fn starting(
         &self,
         resolved: &Resolved,
         planned: PlannedWork,

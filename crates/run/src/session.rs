@@ -263,7 +263,7 @@ impl Held<'_> {
         })
     }
 
-    fn write_first(&self) -> Result<(), Failure> {
+    pub(crate) fn write_first(&self) -> Result<(), Failure> {
         let lost = |error: &(dyn std::error::Error + 'static)| Failure::of(ExitCode::Failed, error);
         let First { keys, target, id } = &self.first;
         if let Some(keys) = keys {

@@ -20,6 +20,7 @@ mod environment;
 mod error;
 pub mod events;
 mod lock_file;
+mod old_backend;
 mod outcome;
 mod plan_document;
 mod plugins;
@@ -38,6 +39,7 @@ pub use environment::{Backend, PLUGIN_TLS_OFF};
 pub use error::{Cause, InitFailure, RunError};
 pub use events::{Action, Change, Diagnostic, Event, EventLine, Severity};
 pub use lock_file::{LOCK_FILE_NAME, LockEntry, LockFile, LockFileError};
+pub use old_backend::{OldBackend, OldBackendSettings};
 pub use outcome::{FailedCheck, Outcome, Touched};
 pub use plan_document::{
     AttributeChange, CheckAddress, CheckResult, PlanDocument, PlanDocumentError, ResourceChange,

@@ -40,6 +40,13 @@ impl Cut {
         let provider = wait_for("the creation", || {
             std::fs::read_to_string(&sign).ok()?.parse::<i32>().ok()
         });
+        // What is planned is in the record as soon as it was read.
+        wait_for("the planned creation in the record", || {
+            let record = scene.record();
+            record["steps"][0]["planned"]["changes"][0]["address"]
+                .is_string()
+                .then_some(())
+        });
         let group = rustix::process::getpgid(Some(pid(provider))).expect("a living provider");
         if all {
             up.signal(Signal::KILL);

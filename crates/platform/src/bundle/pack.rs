@@ -234,12 +234,24 @@ impl Packer<'_> {
     }
 }
 
+/// States that lie about hold secrets, and a tree with one in it looks to OpenTofu like a move to be made.
+fn is_state(name: &str) -> bool {
+    let endings = [
+        ".tfstate",
+        ".tfstate.backup",
+        ".tfstate.lock.info",
+        ".tfstate.d",
+    ];
+    endings.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Says what is no definition.
 fn left_out(path: &str) -> bool {
     path == "targets"
         || path.starts_with("targets/")
         || path
             .split('/')
-            .any(|part| part == ".git" || part == ".terraform")
+            .any(|part| part == ".git" || part == ".terraform" || is_state(part))
 }
 
 #[cfg(unix)]
@@ -255,4 +267,25 @@ fn mode(metadata: &std::fs::Metadata) -> u32 {
 #[cfg(not(unix))]
 fn mode(_: &std::fs::Metadata) -> u32 {
     0o644
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_out;
+
+    #[test]
+    fn states_and_targets_are_no_definitions() {
+        for (path, out) in [
+            ("a/terraform.tfstate", true),
+            ("a/terraform.tfstate.backup", true),
+            ("a/terraform.tfstate.d/live/terraform.tfstate", true),
+            ("a/.edge.tfstate.lock.info", true),
+            ("a/.terraform/modules/x/main.tf", true),
+            ("targets/live.toml", true),
+            ("a/tfstate.tf", false),
+            ("a/main.tf", false),
+        ] {
+            assert_eq!(left_out(path), out, "{path}");
+        }
+    }
 }

@@ -135,12 +135,21 @@ fn terraform(block: &Block, declared: &mut Declared) {
                 declared.backends.push(DeclaredBackend {
                     what: format!("backend \"{kind}\""),
                     harmless: kind == "http" && inner.body.is_empty(),
+                    settings: inner
+                        .body
+                        .attributes()
+                        .map(|attribute| {
+                            let value = attribute.value.as_str().map(str::to_owned);
+                            (attribute.key.as_str().to_owned(), value)
+                        })
+                        .collect(),
                     span: header(inner),
                 });
             }
             "cloud" => declared.backends.push(DeclaredBackend {
                 what: "cloud".to_owned(),
                 harmless: false,
+                settings: Default::default(),
                 span: header(inner),
             }),
             "required_providers" => {

@@ -139,6 +139,14 @@ fn read_terraform(terraform: &Map<String, Value>, text: &str, declared: &mut Dec
         declared.backends.push(DeclaredBackend {
             harmless: kind == "http" && body.is_empty(),
             span: place(text, &["backend", &kind]),
+            settings: body
+                .iter()
+                .map(|(name, value)| {
+                    // A template's value is not known here.
+                    let plain = value.as_str().filter(|text| !text.contains("${"));
+                    (name.clone(), plain.map(str::to_owned))
+                })
+                .collect(),
             what: format!("backend \"{kind}\""),
         });
     }
@@ -146,6 +154,7 @@ fn read_terraform(terraform: &Map<String, Value>, text: &str, declared: &mut Dec
         declared.backends.push(DeclaredBackend {
             what: "cloud".to_owned(),
             harmless: false,
+            settings: Default::default(),
             span: place(text, &["cloud"]),
         });
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::own_state::{LOCAL_STATE, OwnState, inside};
 use super::{
     Below, Declared, ModuleCall, Output, Place, RootModule, SyntaxError, Variable, hcl, json,
 };
@@ -55,19 +56,16 @@ impl<'a> Modules<'a> {
         let Some(directory) = self.directory(path)? else {
             return Ok(None);
         };
-        if let Some((backend, file)) = &directory.backend {
-            let message = format!(
-                "root module `{path}` has a state of its own: `{}`",
-                backend.what
-            );
-            self.report.push(
-                file.fault(backend.span.clone(), "not the backend of this target", message).help(
-                    "`rebuild` keeps its state; moving an existing one in is `rebuild state migrate`, which is \
-                     not there yet. A root module that was never applied only needs this block removed",
-                ),
-            );
-        }
         let mut module = directory.module;
+        module.own_state = match &directory.backend {
+            Some((backend, _)) if backend.harmless => None,
+            Some((backend, file)) => Some(OwnState::declared(path, backend, file)),
+            // What a module without a backend keeps lies beside it, where it was ever applied.
+            None => self
+                .files
+                .read(&inside(path, LOCAL_STATE))?
+                .map(|_| OwnState::beside(path)),
+        };
         module.calls = directory
             .calls
             .values()
@@ -271,7 +269,7 @@ fn merge(into: &mut Directory, declared: Declared, file: &TextFile, path: &str, 
         );
     }
     if let Some(backend) = declared.backends.into_iter().last() {
-        into.backend = (!backend.harmless).then(|| (backend, file.clone()));
+        into.backend = Some((backend, file.clone()));
     }
     into.module.providers.extend(declared.providers);
     into.module.locals.extend(declared.locals);

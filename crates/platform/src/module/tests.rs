@@ -56,7 +56,8 @@ fn json_declares_the_same() {
     assert!(!module.variables["zone"].has_default && module.variables["size"].has_default);
     assert!(module.outputs["id"].sensitive);
     assert_eq!(module.providers["local"].version.as_deref(), Some("~> 2"));
-    assert_eq!(underlined(&faults[0]), "\"s3\"");
+    assert!(faults.is_empty());
+    assert_eq!(underlined(&module.own_state.unwrap().fault), "\"s3\"");
 }
 
 #[test]
@@ -85,10 +86,8 @@ fn an_override_file_is_merged_last() {
             "variable \"x\" {\n sensitive = true\n}\nterraform {\n backend \"s3\" {}\n}\n",
         );
     let (module, faults) = read(&files);
-    assert!(
-        faults.is_empty(),
-        "the override's backend counts: {faults:?}"
-    );
+    assert!(faults.is_empty(), "{faults:?}");
+    assert!(module.own_state.is_none(), "the override's backend counts");
     assert!(module.variables["x"].has_default && module.variables["x"].sensitive);
 }
 
@@ -103,9 +102,25 @@ fn only_an_empty_http_backend_will_do() {
         ("terraform {\n backend \"local\" {}\n}\n", false),
         ("terraform {\n cloud {}\n}\n", false),
     ] {
-        let (_, faults) = read(&MemoryFiles::default().with("root/main.tf", text));
-        assert_eq!(faults.is_empty(), ok, "{text}");
+        let (module, faults) = read(&MemoryFiles::default().with("root/main.tf", text));
+        assert!(faults.is_empty(), "{text}");
+        assert_eq!(module.own_state.is_none(), ok, "{text}");
     }
+}
+
+#[test]
+fn a_state_beside_a_module_without_a_backend_is_its_own() {
+    let files = |text: &str| {
+        MemoryFiles::default()
+            .with("root/main.tf", text)
+            .with("root/terraform.tfstate", "{}")
+    };
+    let (module, _) = read(&files("locals {}\n"));
+    let own = module.own_state.unwrap();
+    assert_eq!(own.what, "terraform.tfstate");
+    assert_eq!(own.fault.file, "root/terraform.tfstate");
+    let (module, _) = read(&files("terraform {\n backend \"http\" {}\n}\n"));
+    assert!(module.own_state.is_none(), "it is kept elsewhere");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use run::CallError;
 use run::api::{
-    CheckOptions, DiscoverOptions, DownOptions, MendOptions, PreflightOptions, RenderOptions, Site,
-    SuspectsOptions, UpOptions,
+    CheckOptions, DiscoverOptions, DownOptions, MendOptions, MigrateOptions, PreflightOptions,
+    RenderOptions, Site, SuspectsOptions, UpOptions,
 };
 use run::stop::StopRequests;
 use run::ui::Ui;
@@ -138,6 +138,19 @@ pub(super) fn suspects(
     let report = run::suspects(&context.machine, site, options, stop, ui);
     told(context, report, |report| {
         telling::suspects(&report, context.out)
+    })
+}
+
+pub(super) fn migrate(
+    context: &Context,
+    site: &Site,
+    options: &MigrateOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let migrated = run::migrate(&context.machine, site, options, stop, ui);
+    told(context, migrated, |migrated| {
+        telling::migrated(&migrated, context.out)
     })
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use phase_engine::ExitCode;
 use run::api::{
-    CheckOptions, DiscoverOptions, DownOptions, Machine, MendOptions, PreflightOptions,
-    RenderOptions, Site, SuspectsOptions, UpOptions,
+    CheckOptions, DiscoverOptions, DownOptions, Machine, MendOptions, MigrateOptions,
+    PreflightOptions, RenderOptions, Site, SuspectsOptions, UpOptions,
 };
 use run::stop::StopRequests;
 use run::ui::Ui;
@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{self, Cli, Command, Output, RunsCommand};
+use crate::args::{self, Cli, Command, Output, RunsCommand, StateCommand};
 use crate::failure::Failure;
 use crate::signals;
 use crate::stream::{self, Look, Terminals};
@@ -315,6 +315,20 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 calls::accept(context, &site, &options, stop, ui)
             })
         }
+        Command::State(state) => match state.command {
+            StateCommand::Migrate(migrate) => {
+                let site = context.site(&migrate.target);
+                let options = MigrateOptions {
+                    step: migrate.step,
+                    back: migrate.back,
+                    workspace: migrate.workspace,
+                    backend_config: migrate.backend_config,
+                };
+                context.operated(migrate.stop.grace, Asks::Nothing, |stop, ui| {
+                    calls::migrate(context, &site, &options, stop, ui)
+                })
+            }
+        },
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))

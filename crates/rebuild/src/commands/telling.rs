@@ -4,7 +4,8 @@ use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
 use run::{
-    CheckReport, DiscoverReport, DryRun, PlanReport, RenderReport, SuspectsReport, Unlocked,
+    CheckReport, DiscoverReport, DryRun, Migrated, PlanReport, RenderReport, SuspectsReport,
+    Unlocked,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -114,6 +115,11 @@ pub(super) fn unlocked(unlocked: &Unlocked) -> Told {
 /// `suspects`.
 pub(super) fn suspects(report: &SuspectsReport, look: Look) -> Told {
     Told::done(document(report), render::suspects(report, look))
+}
+
+/// `state migrate`.
+pub(super) fn migrated(migrated: &Migrated, look: Look) -> Told {
+    Told::done(document(migrated), render::migrated(migrated, look))
 }
 
 /// `status`.

@@ -185,6 +185,7 @@ fn call_row(call: &CallRecord) -> Vec<Cell> {
         CallCommand::Down => "down",
         CallCommand::Repair => "repair",
         CallCommand::Accept => "accept",
+        CallCommand::Migrate => "state migrate",
     };
     let end = match (call.ended, call.exit) {
         (Some(ended), Some(exit)) => format!(

@@ -347,9 +347,11 @@ impl Target {
         self.next_run += 1;
         let history = match command {
             CallCommand::Up => History::of_new_run(ledger.history().standing),
-            CallCommand::Resume | CallCommand::Down | CallCommand::Repair | CallCommand::Accept => {
-                ledger.history()
-            }
+            CallCommand::Resume
+            | CallCommand::Down
+            | CallCommand::Repair
+            | CallCommand::Accept
+            | CallCommand::Migrate => ledger.history(),
         };
         Compared {
             ledger,

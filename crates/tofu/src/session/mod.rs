@@ -421,7 +421,7 @@ pub(crate) fn io_cause(
 }
 
 /// Masks the text of a line. Output values stay: they are what later steps are given.
-fn mask(line: &mut EventLine, masker: &Masker) {
+pub(crate) fn mask(line: &mut EventLine, masker: &Masker) {
     let over = |text: &mut String| {
         if let std::borrow::Cow::Owned(masked) = masker.mask(text) {
             *text = masked;
