@@ -33,9 +33,9 @@ fn left(own: Vec<(String, Fault)>, platform: &Platform, record: Option<&Record>)
     let is_left = |root: &str| {
         platform.steps().any(|step| {
             matches!(&step.kind, StepKind::Tofu(tofu) if tofu.root == root)
-                && !record
+                && record
                     .and_then(|record| record.standing_of(&step.id))
-                    .is_some_and(|entry| entry.adopted.is_some())
+                    .is_none_or(|entry| entry.adopted.is_none())
         })
     };
     own.into_iter()
