@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::Tree;
 
 /// The most packages that `Cargo.lock` may name. A new one needs a line in the root manifest on why.
-const MOST_PACKAGES: usize = 420;
+const MOST_PACKAGES: usize = 530;
 /// Where the arrows between crates are written down.
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 /// The line before and after the list of arrows.
