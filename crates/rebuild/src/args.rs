@@ -113,6 +113,8 @@ pub(crate) enum Command {
     State(State),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
+    /// Move a target from the store that it has to another one
+    Store(Store),
     /// Show, write or compare the root modules that `nodes` steps are rendered into
     Render(Render),
     /// List the providers that specs are rendered for: kinds, versions, credentials
@@ -367,6 +369,27 @@ pub(crate) struct Migrate {
     pub(crate) backend_config: Vec<String>,
     #[command(flatten)]
     pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Store {
+    #[command(subcommand)]
+    pub(crate) command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Copy everything of a target, read it back, compare it, and let the other store count
+    Move(StoreMove),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreMove {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Where to: a directory (`/srv/states`), or what `[store]` is to say (`s3 = { bucket = "…", region = "…" }`)
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: String,
 }
 
 #[derive(Args, Debug)]

@@ -46,6 +46,7 @@ mod standing_preflight;
 mod states;
 pub mod stop;
 mod storage;
+mod store_move;
 mod suspects;
 mod talos_cluster;
 mod talos_step;
@@ -70,5 +71,6 @@ pub use plan::{ChangeShown, MovedShown, PhasePlan, PlanReport, PlanVerdict, Step
 pub use rendering::{RenderAction, RenderChange, RenderReport, RenderedFile, RenderedStep, render};
 pub use repair::repair;
 pub use session::Ended;
+pub use store_move::{StoreMove, store_move};
 pub use suspects::{SettledHow, SettledShown, SuspectShown, SuspectsReport, suspects};
 pub use up::up;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, RunId, RunStatus};
-use platform::TargetDefinitions;
 use preflight::Report;
 use process::{Identity, Liveness};
 use record::{CallCommand, Listed, LockShown, Record, RecordStore, StatusDocument};
@@ -14,14 +13,12 @@ use store::{Store, Writer};
 use crate::api::{Machine, PreflightOptions, Site};
 use crate::error::{CallError, stopped};
 use crate::moved;
-use crate::open::{Held, OnFaults, Opened, definitions, locked, moment, the_known_store};
-use crate::paths::TargetPaths;
+use crate::open::{Held, OnFaults, Opened, locked, moment};
 use crate::removed::{self, stop_on_removed};
-use crate::secret_book::{self, SecretBook};
 use crate::standing::Standing;
 use crate::stop::StopRequests;
-use crate::storage::{Opener, Storage};
-use crate::ui::{Nobody, Notice, Ui};
+use crate::storage::Home;
+use crate::ui::{Notice, Ui};
 use crate::up::stopped_by;
 
 /// What `preflight` came to.
@@ -145,39 +142,8 @@ fn store_of(
     machine: &Machine,
     site: &Site,
 ) -> Result<(Arc<dyn Store>, phase_engine::TargetName), CallError> {
-    let (
-        root,
-        TargetDefinitions {
-            target, platform, ..
-        },
-    ) = definitions(machine, site)?;
-    let platform = platform.ok();
-    let name = match &platform {
-        Some(platform) => platform.name.clone(),
-        None => crate::open::platform_name_of(&root)?,
-    };
-    let paths = TargetPaths::new(&machine.state_home, &name, &target.name);
-    let secrets = SecretBook::fetch(
-        &secret_book::used_by_store(&target),
-        &target,
-        machine,
-        &root,
-        &secrets::Masker::new(),
-        &(Arc::new(Nobody) as Arc<dyn Ui>),
-    )
-    .map_err(|error| crate::error::unusable(&error).hint(error.hint()))?;
-    let opener = Opener {
-        machine,
-        target: &target,
-        root: &root,
-        secrets: &secrets,
-    };
-    let storage = Storage::open(&opener, &paths, &name, platform.as_ref())?;
-    storage.locate()?;
-    let store = storage.current();
-    // A store that is not the known one says "empty" of a target that stands.
-    the_known_store(&store, &paths, &name, &target.name, None)?;
-    Ok((store, target.name))
+    let home = Home::open(machine, site)?;
+    Ok((home.known_store()?, home.target.name))
 }
 
 fn inspect(store: &dyn Store) -> Result<Option<lock::LockBody>, Failure> {

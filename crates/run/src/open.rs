@@ -451,6 +451,7 @@ impl<'m> Opened<'m> {
         .map_err(|error| locked(&error, &self.target.name))?;
         let locks = Arc::new(CallLocks::new(Arc::clone(&counted), lock, machine.lease));
         let held = self
+            .storage
             .still_counts(&counted)
             .map_err(CallError::from)
             .and_then(|()| {
@@ -460,23 +461,6 @@ impl<'m> Opened<'m> {
             let _ = locks.release();
         }
         held
-    }
-
-    /// Between the look for the store that counts and its lock, a call may have moved everything.
-    fn still_counts(&self, counted: &Arc<dyn Store>) -> Result<(), Failure> {
-        self.storage.locate()?;
-        if Arc::ptr_eq(&self.storage.current(), counted) {
-            return Ok(());
-        }
-        Err(Failure::new(
-            ExitCode::Locked,
-            format!(
-                "another call has just moved the states of target `{}` to {}",
-                self.target.name,
-                self.storage.current().describe()
-            ),
-        )
-        .hint("type the same command again; nothing was touched"))
     }
 
     fn build_held(

@@ -29,6 +29,7 @@ mod left_over_cases;
 mod made_store;
 mod mending;
 mod migrate;
+mod moved_store;
 mod moving;
 mod nodes_steps;
 mod openstack_cloud;

@@ -154,6 +154,11 @@ pub(super) fn migrate(
     })
 }
 
+pub(super) fn store_move(context: &Context, site: &Site, to: &str, ui: &Arc<dyn Ui>) -> Told {
+    let moved = run::store_move(&context.machine, site, to, ui);
+    told(context, moved, |moved| telling::store_moved(&moved))
+}
+
 pub(super) fn unlock(context: &Context, site: &Site, ui: &Arc<dyn Ui>) -> Told {
     let unlocked = run::unlock(&context.machine, site, ui);
     told(context, unlocked, |unlocked| telling::unlocked(&unlocked))

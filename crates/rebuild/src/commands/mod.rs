@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{self, Cli, Command, Output, RunsCommand, StateCommand};
+use crate::args::{self, Cli, Command, Output, RunsCommand, StateCommand, StoreCommand};
 use crate::failure::Failure;
 use crate::signals;
 use crate::stream::{self, Look, Terminals};
@@ -329,6 +329,11 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 })
             }
         },
+        Command::Store(store) => {
+            let StoreCommand::Move(moved) = store.command;
+            let site = context.site(&moved.target);
+            context.told_about(|ui| calls::store_move(context, &site, &moved.to, ui))
+        }
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))

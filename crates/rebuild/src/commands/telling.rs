@@ -4,8 +4,8 @@ use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
 use run::{
-    CheckReport, DiscoverReport, DryRun, Migrated, PlanReport, RenderReport, SuspectsReport,
-    Unlocked,
+    CheckReport, DiscoverReport, DryRun, Migrated, PlanReport, RenderReport, StoreMove,
+    SuspectsReport, Unlocked,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -97,6 +97,23 @@ pub(super) fn rendered(report: &RenderReport, look: Look) -> Told {
 /// `discover`.
 pub(super) fn discovered(report: &DiscoverReport, look: Look) -> Told {
     Told::done(document(report), render::discovered(report, look))
+}
+
+/// `store move`.
+pub(super) fn store_moved(moved: &StoreMove) -> Told {
+    let what = match moved.n_values {
+        0 => "it was there already".to_owned(),
+        n => format!("{n} values copied and compared"),
+    };
+    let text = format!(
+        "target {} moved from {} to {}: {what}\nlet targets/{}.toml say from now on:\n\n[store]\n{}\n",
+        clean(&moved.target),
+        clean(&moved.from),
+        clean(&moved.to),
+        clean(&moved.target),
+        clean(&moved.store)
+    );
+    Told::done(document(moved), text)
 }
 
 /// `unlock`.

@@ -2,6 +2,7 @@
 //! on this machine.
 
 mod cloud;
+mod home;
 mod locks;
 mod switch;
 pub(crate) mod transfer;
@@ -18,6 +19,7 @@ use store::lock::{Holder, TargetLock};
 use store::{LocalStore, Store};
 
 pub(crate) use cloud::Opener;
+pub(crate) use home::Home;
 pub(crate) use locks::CallLocks;
 use switch::Switch;
 use transfer::TransferError;
@@ -110,6 +112,31 @@ impl Storage {
     /// The store that counts now, itself.
     pub(crate) fn current(&self) -> Arc<dyn Store> {
         self.switch.current()
+    }
+
+    /// What `[store]` names, whether it counts or not.
+    pub(crate) fn named(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.named)
+    }
+
+    /// Between the look for the store that counts and its lock, a call may have moved everything.
+    ///
+    /// # Errors
+    /// One has.
+    pub(crate) fn still_counts(&self, counted: &Arc<dyn Store>) -> Result<(), Failure> {
+        self.locate()?;
+        if Arc::ptr_eq(&self.current(), counted) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            ExitCode::Locked,
+            format!(
+                "another call has just moved the states of target `{}` to {}",
+                self.name,
+                self.current().describe()
+            ),
+        )
+        .hint("type the same command again; nothing was touched"))
     }
 
     /// Finds out which store counts.
