@@ -222,7 +222,8 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
     };
     if let Some(mut refused) = phase_engine::refused(kind, &sequence, &history, &walk_options) {
         if refused.hint.is_none() {
-            refused.hint = Some(refused_hint(target.as_str()));
+            let is_behind = !phase_engine::differences(&history.verified, &sequence).is_empty();
+            refused.hint = Some(refused_hint(target.as_str(), is_behind));
         }
         return Err(fail(record)(refused));
     }
@@ -399,11 +400,17 @@ fn placed(
     failure
 }
 
-/// What goes on where the definitions changed behind a run.
-fn refused_hint(target: &str) -> String {
+/// What goes on where the definitions changed behind a run, or a step is gone that it has not come to.
+fn refused_hint(target: &str, is_behind: bool) -> String {
+    if is_behind {
+        return format!(
+            "nothing was changed: bring the definitions back to what the run has verified, end it with `rebuild up \
+             --target {target} --resume`, and change them then; or `rebuild down --target {target}`"
+        );
+    }
     format!(
-        "nothing was changed: bring the definitions back to what the run was begun with and type the command again, add \
-         `--prune` where a step is to be torn down, or `rebuild down --target {target}`"
+        "nothing was changed: bring the step back, or write `moved_from` on the one that took its place, or \
+         `rebuild up --target {target} --resume --prune` tears it down"
     )
 }
 

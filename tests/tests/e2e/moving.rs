@@ -342,3 +342,50 @@ fn a_move_checks_the_lineage_on_both_sides() {
     assert_eq!(drill.states(), ["2/edge"]);
     assert_eq!(cloud.calls(), ["create edge"]);
 }
+
+/// Ahead of where a run stopped, steps may be moved, and pruned by the call that goes on.
+#[test]
+fn what_is_ahead_of_a_stopped_run_is_moved_and_pruned_by_its_resume() {
+    let first = phase("1", &[step("edge", "")]);
+    let (drill, cloud) = Cloud::drill(
+        &(first.clone() + &phase("2", &[step("app", ""), step("old", "")])),
+        &[
+            ("edge", &object("edge")),
+            ("app", &object("app")),
+            ("old", &object("old")),
+        ],
+    );
+    drill.up();
+    let up = |code, more: &[&str]| {
+        let mut args = vec!["up", "--target", "drill", "--no-pause"];
+        args.extend(more);
+        drill.run(code, &args).stderr
+    };
+    up(0, &["--through", "1"]);
+    let calls = cloud.calls();
+    let web = "[[phase.step]]\nname = \"web\"\ntofu = \"app\"\nmoved_from = \"2.app\"\n".to_owned();
+    cloud.platform(&drill, &(first.clone() + &phase("2", &[web.clone()])));
+    let said = up(3, &["--resume"]);
+    assert!(
+        said.contains("`2.old`") && said.contains("--resume --prune"),
+        "{said}"
+    );
+    assert_eq!(
+        drill.states(),
+        ["1/edge", "2/app", "2/old"],
+        "a refused call moves nothing"
+    );
+    up(0, &["--resume", "--prune"]);
+    assert_eq!(drill.states(), ["1/edge", "2/web"]);
+    assert_eq!(cloud.calls().split_off(calls.len()), ["delete old"]);
+    // Behind it nothing may change: that needs the run to end first.
+    up(0, &["--through", "1"]);
+    let border =
+        "[[phase.step]]\nname = \"border\"\ntofu = \"edge\"\nmoved_from = \"1.edge\"\n".to_owned();
+    cloud.platform(&drill, &(phase("1", &[border]) + &phase("2", &[web])));
+    let said = up(3, &["--resume"]);
+    assert!(
+        !said.contains("--prune") && said.contains("bring the definitions back"),
+        "{said}"
+    );
+}
