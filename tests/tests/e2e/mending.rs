@@ -270,6 +270,12 @@ fn repair_of_a_program_lets_the_run_go_on() {
     // The program alone can't help: it says so, and the phase stays as it is.
     stage.run(1, &["repair", "1", "--target", "drill"]);
     assert_eq!(stage.book(), ["create prog"]);
+    // One that failed stands in the way of the run until it ends well.
+    stage.on("apply-prog");
+    stage.run(1, &["repair", "1", "--target", "drill"]);
+    let said = stage.up_to(3, &["--resume"]);
+    assert!(said.contains("has not come to a good end"), "{said}");
+    stage.off("apply-prog");
     stage.off("verify-prog");
     stage.run(0, &["repair", "1", "--target", "drill"]);
     stage.forget_book();

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use test_support::Outcome;
 
+use crate::gate::PASSPHRASE;
+use crate::gateway::{Clouded, KEY};
 use crate::stage::Stage;
 
 /// A platform with a target `live` beside `drill`, which it requires.
@@ -151,4 +153,68 @@ fn a_record_that_could_not_be_archived_is_archived_by_the_next_call() {
     std::fs::remove_file(&dir).unwrap();
     two.stage.up_to(0, &["--through", "0"]);
     assert_eq!(two.archived("archive").len(), 1, "the run before");
+}
+
+/// A store that phase 0 makes takes its records along: a drill on one counts from its archive, and without an archive it
+/// can't be required.
+#[test]
+fn a_drill_whose_phase_0_makes_its_store_needs_an_archive() {
+    let clouded = Clouded::of("", &[]);
+    let drill = &clouded.drill;
+    let url = clouded.gateway.url();
+    drill.write(
+        "targets/live.toml",
+        &format!(
+            r#"[require]
+drill = {{ target = "drill", max_age = "7d" }}
+[encryption]
+passphrase = {{ env = "PASS" }}
+[secrets]
+s3_key = {{ env = "S3_KEY" }}
+[env]
+AWS_ACCESS_KEY_ID = "tester"
+AWS_SECRET_ACCESS_KEY = "${{secret.s3_key}}"
+[values]
+endpoint = "{url}"
+bucket = "live"
+"#
+        ),
+    );
+    let live = |code: i32, words: &[&str]| {
+        let mut args = words.to_vec();
+        args.extend(["--target", "live"]);
+        let command = drill.rebuild(&args).env("S3_KEY", KEY);
+        let outcome = command.env("PASS", PASSPHRASE).run();
+        outcome.expect_code(code);
+        outcome.stderr
+    };
+    let said = live(2, &["preflight"]);
+    assert!(said.contains("goes with its phase 0"), "{said}");
+
+    let path = drill.dir().join("targets/drill.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let dir = drill.world.root().join("archive");
+    drill.write(
+        "targets/drill.toml",
+        &format!(
+            "{text}[archive]\nlocal = {{ dir = \"{}\" }}\n",
+            dir.display()
+        ),
+    );
+    let said = live(3, &["preflight"]);
+    assert!(said.contains("has no finished run"), "{said}");
+    clouded.run(0, &["up", "--no-pause"]);
+    clouded.run(0, &["down"]);
+    assert!(!clouded.gateway.bucket("states").exists());
+    let archived: Vec<PathBuf> = std::fs::read_dir(dir.join("run"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&archived[0]).unwrap()).unwrap();
+    assert_eq!(
+        (archived.len(), &record["status"]),
+        (1, &"torn-down".into())
+    );
+    live(0, &["preflight"]);
 }
