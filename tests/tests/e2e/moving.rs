@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::cloud::Cloud;
+use crate::counting_proxy::Proxy;
 use crate::drill::Drill;
+use crate::gateway::Clouded;
 use crate::stage::Stage;
 
 /// A step of `rebuild.toml` on the root module of its own name.
@@ -364,7 +366,10 @@ fn what_is_ahead_of_a_stopped_run_is_moved_and_pruned_by_its_resume() {
     up(0, &["--through", "1"]);
     let calls = cloud.calls();
     let web = "[[phase.step]]\nname = \"web\"\ntofu = \"app\"\nmoved_from = \"2.app\"\n".to_owned();
-    cloud.platform(&drill, &(first.clone() + &phase("2", &[web.clone()])));
+    cloud.platform(
+        &drill,
+        &(first.clone() + &phase("2", std::slice::from_ref(&web))),
+    );
     let said = up(3, &["--resume"]);
     assert!(
         said.contains("`2.old`") && said.contains("--resume --prune"),
@@ -388,4 +393,85 @@ fn what_is_ahead_of_a_stopped_run_is_moved_and_pruned_by_its_resume() {
         !said.contains("--prune") && said.contains("bring the definitions back"),
         "{said}"
     );
+}
+
+/// SIGKILL at writes all through an `up` that moves a step to another phase and back: whatever was stored by then, the
+/// next call goes on, and what the step made is neither made again nor lost.
+#[test]
+fn an_up_that_moves_a_step_may_be_killed_at_any_write() {
+    let clouded = Clouded::of("", &[]);
+    let drill = &clouded.drill;
+    let book = drill.world.root().join("book");
+    drill.write(
+        "edge/main.tf",
+        &format!(
+            "resource \"terraform_data\" \"it\" {{\n  provisioner \"local-exec\" {{ command = \"echo made >> {}\" }}\n}}\n",
+            book.display()
+        ),
+    );
+    let define = |to: &str, from: Option<&str>| {
+        let (id, name) = to.split_once('.').unwrap();
+        let from = from.map_or_else(String::new, |from| format!("moved_from = \"{from}\"\n"));
+        let step = format!("[[phase.step]]\nname = \"{name}\"\ntofu = \"edge\"\n{from}");
+        let text = format!(
+            "[platform]\nname = \"lab\"\n{}{}",
+            crate::gateway::PHASE_0,
+            phase(id, &[step])
+        );
+        drill.write("rebuild.toml", &text);
+    };
+    let proxy = Proxy::before(clouded.gateway.address());
+    clouded.point_at(&proxy.address);
+    define("1.edge", None);
+    clouded.run(0, &["up", "--no-pause"]);
+    let (mut here, mut there) = ("1.edge", "2.border");
+    let before = proxy.n_writes();
+    define(there, Some(here));
+    clouded.run(0, &["up", "--no-pause"]);
+    let n_writes = proxy.n_writes() - before;
+    const ROUNDS: usize = 7;
+    for round in 1..=ROUNDS {
+        (here, there) = (there, here);
+        define(there, Some(here));
+        proxy.stop_at(n_writes * round / ROUNDS);
+        let started = clouded.command(&["up", "--no-pause"]).start();
+        assert!(
+            proxy.await_stop(),
+            "fewer than {n_writes} writes in round {round}"
+        );
+        started.signal(rustix::process::Signal::KILL);
+        assert_eq!(started.wait().ended, test_support::Ended::Signal(9));
+        proxy.go_on();
+        // Killed before its first entry was stored, or after its last one: there is no run to go on with.
+        if clouded
+            .command(&["up", "--no-pause", "--resume"])
+            .run()
+            .code()
+            == Some(3)
+        {
+            clouded.run(0, &["up", "--no-pause"]);
+        }
+        let status = clouded.run(0, &["status", "--output", "json"]);
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        assert_eq!(status["state"], "finished", "round {round}");
+        assert_eq!(status["standing"].as_array().unwrap().len(), 2);
+        let objects = clouded.gateway.objects("states");
+        let states: Vec<&String> = objects
+            .keys()
+            .filter(|key| key.contains("/state/") && !key.contains('@'))
+            .collect();
+        let key = format!("drill/state/{}", there.replace('.', "/"));
+        assert_eq!(
+            states,
+            ["drill/state/0/bucket", key.as_str()],
+            "round {round}"
+        );
+        assert_eq!(
+            std::fs::read_to_string(&book).unwrap(),
+            "made\n",
+            "round {round}"
+        );
+    }
+    clouded.run(0, &["preflight"]);
+    clouded.run(0, &["down"]);
 }
