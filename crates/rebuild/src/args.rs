@@ -171,6 +171,9 @@ pub(crate) struct Up {
     /// Keep this tainted resource as it is; may be given again
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) keep: Vec<String>,
+    /// Take newer versions of providers and modules than those that were applied, and say which move
+    #[arg(long)]
+    pub(crate) upgrade: bool,
     /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
     #[arg(long, value_name = "HOST")]
     pub(crate) lost_host: Option<String>,

@@ -87,6 +87,8 @@ pub struct UpOptions {
     pub replace: Vec<String>,
     /// Tainted addresses that are kept as they are.
     pub keep: Vec<String>,
+    /// Take newer versions of providers and modules than those that were applied.
+    pub upgrade: bool,
     /// A machine that is lost for good, with what it was at work on.
     pub lost_host: Option<String>,
     /// The id of a store that is known to be gone for good.

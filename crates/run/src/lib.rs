@@ -54,6 +54,7 @@ mod teardown_step;
 mod tofu_work;
 pub mod ui;
 mod up;
+mod upgrade;
 mod verify_step;
 mod world;
 

@@ -52,6 +52,7 @@ impl Ui for MaskedUi {
             | Notice::Checking { .. }
             | Notice::StoreMoved { .. }
             | Notice::Init { .. }
+            | Notice::Upgrade { .. }
             | Notice::Run { .. }
             | Notice::Phase { .. }
             | Notice::Step { .. }

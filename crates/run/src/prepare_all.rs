@@ -114,9 +114,10 @@ impl TargetWorld<'_, '_> {
             tofu,
             slot,
             variables: std::collections::BTreeMap::new(),
-            extras: match applied {
-                Some(applied) => self.bench.extras(applied)?,
-                None => None,
+            extras: if self.upgrade.is_some() {
+                None
+            } else {
+                self.extras_today(step, applied)?
             },
             state_providers: applied
                 .map(|applied| applied.providers.keys().cloned().collect())
@@ -124,7 +125,30 @@ impl TargetWorld<'_, '_> {
             state: Some(GrantOptions::default()),
             state_of: None,
         })?;
-        let report = session.init(false).map_err(|error| unusable_init(&error))?;
+        let report = match &self.upgrade {
+            None => session.init(false),
+            Some(_) => session.init(true),
+        };
+        let report = report.map_err(|error| unusable_init(&error))?;
+        if let Some(upgrade) = &self.upgrade {
+            let committed = today.bundle.file(&crate::tofu_work::lock_file_of(tofu));
+            let committed = committed.map(|file| file.bytes.as_slice());
+            let former = match applied {
+                Some(applied) => self.bench.extras(applied)?,
+                None => None,
+            };
+            let modules = session
+                .downloaded_modules()
+                .map_err(|error| tofu_failure(&error, ExitCode::Unusable))?;
+            upgrade.keep(
+                step,
+                committed,
+                &report,
+                modules,
+                applied,
+                former.as_deref(),
+            );
+        }
         self.bench.ui.tell(&Notice::Init {
             step: step.to_string(),
             warm: report.was_warm,

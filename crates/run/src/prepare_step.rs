@@ -231,7 +231,7 @@ impl TargetWorld<'_, '_> {
         // A plan of the same definitions and values, made in this call before anything changed, is today's plan.
         let kept = self
             .kept_plan(step)
-            .filter(|_| same && self.n_changes() == 0);
+            .filter(|_| same && self.n_changes() == 0 && self.upgrade.is_none());
         let seen = self.n_changes();
         let (session, plan) = match kept {
             Some(kept) => (kept.session, Some(kept.plan)),
@@ -312,8 +312,7 @@ impl TargetWorld<'_, '_> {
         let entry = self.standing_for(step);
         let applied = entry.as_ref().map(|entry| &entry.applied);
         let extras = match applied {
-            Some(applied) => self.bench.extras(applied)?,
-            None => None,
+            applied => self.extras_today(step, applied)?,
         };
         self.bench.session(Wanted {
             step,

@@ -205,6 +205,7 @@ impl Held<'_> {
             run,
             heading: Mutex::default(),
             agreed: Agreed::default(),
+            upgrade: None,
             moves: Moves::new(),
         })
     }

@@ -168,6 +168,15 @@ fn init_inputs(bundle: &Bundle, tofu: &TofuStep, state_providers: BTreeSet<Strin
     )
 }
 
+/// Where a committed lock file of a root module lies in a bundle.
+pub(crate) fn lock_file_of(tofu: &TofuStep) -> String {
+    if tofu.root.is_empty() {
+        LOCK_FILE_NAME.to_owned()
+    } else {
+        format!("{}/{LOCK_FILE_NAME}", tofu.root)
+    }
+}
+
 /// The lock file that applies: a committed one with what the state still needs, else the recorded one.
 fn lock_policy(
     bundle: &Bundle,
@@ -175,11 +184,7 @@ fn lock_policy(
     recorded: Option<Vec<u8>>,
     state_providers: &BTreeSet<String>,
 ) -> LockPolicy {
-    let path = if tofu.root.is_empty() {
-        LOCK_FILE_NAME.to_owned()
-    } else {
-        format!("{}/{LOCK_FILE_NAME}", tofu.root)
-    };
+    let path = lock_file_of(tofu);
     match (bundle.file(&path), recorded) {
         (Some(committed), recorded) => {
             let last = recorded

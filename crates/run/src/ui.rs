@@ -66,6 +66,19 @@ pub enum Notice {
         /// Whether a warm data directory was used again.
         warm: bool,
     },
+    /// A provider or module is taken in another version than the one that was applied.
+    Upgrade {
+        /// The step.
+        step: String,
+        /// `provider` or `module`.
+        kind: String,
+        /// The provider's source address, or the module's path of calls.
+        name: String,
+        /// The version that was applied; none of a module whose source has no versions.
+        from: Option<String>,
+        /// The version that is applied now.
+        to: Option<String>,
+    },
     /// Preflight has come to its verdict.
     Preflight {
         /// The whole report.

@@ -20,6 +20,7 @@ use crate::session::Ended;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::ui::{Notice, Ui};
+use crate::upgrade::Upgrade;
 use crate::world::{Agreed, TargetWorld};
 
 /// Rebuilds a target, or goes on with its unfinished run.
@@ -134,6 +135,7 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         .world(standing, run, options.jobs)
         .map_err(fail(record.clone()))?;
     world.agreed = agreed;
+    world.upgrade = options.upgrade.then(Upgrade::default);
     let states = !held
         .bench
         .stated()
@@ -168,6 +170,7 @@ fn walk(held: &Held<'_>, options: &UpOptions, through: Option<PhaseId>, agreed: 
         .and_then(|today| moved::moves(&today.platform, &history));
     world.moves = moves.map_err(fail(record.clone()))?;
     world.prepare_all().map_err(fail(record.clone()))?;
+    world.tell_upgrade();
     let history = History {
         standing: moved::after(&world.moves, &history.standing),
         ..history

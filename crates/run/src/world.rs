@@ -21,6 +21,7 @@ use crate::moved::Moves;
 use crate::prepare_step::Prepared;
 use crate::standing::Standing;
 use crate::ui::{Doing, Notice};
+use crate::upgrade::Upgrade;
 
 /// Definitions to tear a step down with, and what stands of it; nothing where no record knows the step.
 pub(crate) type TeardownSource = (Arc<Source>, Option<(StandingEntry, record::Applied)>);
@@ -77,6 +78,8 @@ pub(crate) struct TargetWorld<'b, 'm> {
     pub(crate) cut_teardowns: BTreeSet<StepId>,
     /// The run that this call begins or goes on with.
     pub(crate) run: RunId,
+    /// What `up --upgrade` takes in the place of what is recorded.
+    pub(crate) upgrade: Option<Upgrade>,
     /// How many steps are looked at at once.
     pub(crate) jobs: usize,
     /// The phase that was last told to be worked on, and what is done to it.

@@ -48,8 +48,8 @@ pub use plan_document::{
 pub use plugins::{Package, PluginCache};
 pub use program::{FindError, PROGRAM, Program};
 pub use session::{
-    Applied, ApplyWhat, InitReport, Leftover, LockPolicy, ModuleFile, OutputValue, Planned,
-    Session, SessionSettings, Validation,
+    Applied, ApplyWhat, DownloadedModule, InitReport, Leftover, LockPolicy, ModuleFile,
+    OutputValue, Planned, Session, SessionSettings, Validation,
 };
 pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial};
 pub use step_dir::{

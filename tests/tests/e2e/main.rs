@@ -53,6 +53,7 @@ mod talos_steps;
 mod tofu_faults;
 mod two_callers;
 mod unattended;
+mod upgrade;
 mod warm;
 mod whole_run;
 mod words;

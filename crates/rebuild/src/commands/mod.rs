@@ -376,6 +376,7 @@ fn run_up(context: &Context, up: args::Up) -> Told {
         allow_destroy: up.allow_destroy,
         replace: up.replace,
         keep: up.keep,
+        upgrade: up.upgrade,
         lost_host: up.lost_host,
         first_build: up.first_build,
         jobs: jobs(up.jobs),

@@ -75,6 +75,18 @@ fn text(notice: &Notice, look: Look) -> String {
                 }
             )
         }
+        Notice::Upgrade {
+            step,
+            kind,
+            name,
+            from,
+            to,
+        } => match (from, to) {
+            (Some(from), Some(to)) => {
+                format!("upgrade {step}: {kind} {} {from} -> {to}", clean(name))
+            }
+            _ => format!("upgrade {step}: {kind} {} has changed", clean(name)),
+        },
         Notice::Preflight { report } => preflight(report, look),
         Notice::Run { id, resumed } => {
             format!("run {id} {}", if *resumed { "goes on" } else { "begins" })

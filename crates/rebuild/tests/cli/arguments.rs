@@ -66,7 +66,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         (&["inventory", "--list"], "`inventory`"),
         (&["explain", "x"], "`explain`"),
         (&["secrets"], "`secrets`"),
-        (&["up", "--target", "drill", "--upgrade"], "`up --upgrade`"),
     ] {
         let outcome = rebuild(&world, args).run();
         assert_eq!(outcome.code(), Some(2), "{args:?}: {}", outcome.stderr);

@@ -66,7 +66,7 @@ impl Session {
         let fail =
             |error: std::io::Error| self.error("init", io_cause("use the data directory", error));
         let lock = self.working_lock_file();
-        let module = format!("{}\n{}", settings.root_module, settings.backend.is_some());
+        let module = self.module_key(&self.modules);
         let digest = settings.init_inputs.digest(&module, lock.as_deref());
         let tool = self.tool();
         let data_dir = if upgrade {
@@ -132,8 +132,11 @@ impl Session {
             None => disk::remove_if_there(&kept).map_err(fail)?,
         }
         StepDir::mark_warm(&data_dir, &tool).map_err(fail)?;
-        // The next call comes with the lock file that this one made.
-        let next = settings.init_inputs.digest(&module, lock_file.as_deref());
+        // The next call comes with the lock file that this one made, and the modules that it downloaded.
+        let modules = modules::pack(&data_dir).map_err(fail)?;
+        let next = settings
+            .init_inputs
+            .digest(&self.module_key(&modules), lock_file.as_deref());
         if let Some(name) = data_dir.file_name().and_then(|name| name.to_str()) {
             settings.step.alias_data_dir(name, &next).map_err(fail)?;
         }
@@ -155,6 +158,16 @@ impl Session {
             .map_err(|error| self.error("init", io_cause("use the data directory", error)))?;
         *self.data_dir.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(self.init(false)?.data_dir)
+    }
+
+    /// What names a data directory beside the files and the lock file: other downloaded modules are another one.
+    fn module_key(&self, modules: &[super::ModuleFile]) -> String {
+        let settings = &self.settings;
+        let key = format!("{}\n{}", settings.root_module, settings.backend.is_some());
+        match modules::digest(modules) {
+            Some(digest) => format!("{key}\n{digest}"),
+            None => key,
+        }
     }
 
     fn tool(&self) -> String {

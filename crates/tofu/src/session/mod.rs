@@ -10,7 +10,7 @@ mod tests;
 
 pub use apply::{Applied, ApplyWhat, Leftover};
 pub use init::{InitReport, LockPolicy};
-pub use modules::ModuleFile;
+pub use modules::{DownloadedModule, ModuleFile};
 pub use plan::Planned;
 pub use read::{OutputValue, Validation};
 

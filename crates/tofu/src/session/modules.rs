@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::{Session, io_cause};
 use crate::disk;
@@ -15,6 +16,9 @@ use crate::step_dir::relative;
 
 /// OpenTofu's list of modules, in a data directory.
 const LIST: &str = "modules/modules.json";
+
+/// The same among packed modules.
+const LIST_NAME: &str = "modules.json";
 
 /// Stands for the data directory's path in a packed list: OpenTofu writes absolute paths.
 const HERE: &str = "@data";
@@ -53,7 +57,7 @@ impl Session {
 }
 
 /// Packs what was downloaded into a data directory.
-fn pack(data_dir: &Path) -> io::Result<Vec<ModuleFile>> {
+pub(super) fn pack(data_dir: &Path) -> io::Result<Vec<ModuleFile>> {
     let Some(list) = disk::read_if_there(&data_dir.join(LIST))? else {
         return Ok(Vec::new());
     };
@@ -69,7 +73,7 @@ fn pack(data_dir: &Path) -> io::Result<Vec<ModuleFile>> {
     }
     let root = data_dir.join("modules");
     let mut files = vec![ModuleFile {
-        path: "modules.json".into(),
+        path: LIST_NAME.into(),
         mode: 0o600,
         bytes: serde_json::to_vec(&list)?,
     }];
@@ -80,7 +84,7 @@ fn pack(data_dir: &Path) -> io::Result<Vec<ModuleFile>> {
             let Some(below) = path.strip_prefix(&root).ok().and_then(Path::to_str) else {
                 continue;
             };
-            if below == "modules.json" || path.file_name() == Some(".git".as_ref()) {
+            if below == LIST_NAME || path.file_name() == Some(".git".as_ref()) {
                 continue;
             }
             // Links are followed: a module from a local directory is one. A broken one is let be.
@@ -103,6 +107,71 @@ fn pack(data_dir: &Path) -> io::Result<Vec<ModuleFile>> {
     Ok(files)
 }
 
+/// A digest of downloaded modules; `None` where there are none. In the list of them the order may change, and says
+/// nothing.
+pub(super) fn digest(files: &[ModuleFile]) -> Option<String> {
+    let mut digest = Sha256::new();
+    let mut n_files = 0_usize;
+    for file in files.iter().filter(|file| file.path != LIST_NAME) {
+        digest.update((file.path.len() as u64).to_be_bytes());
+        digest.update(&file.path);
+        digest.update((file.bytes.len() as u64).to_be_bytes());
+        digest.update(&file.bytes);
+        n_files += 1;
+    }
+    (n_files > 0).then(|| crate::step_dir::hex(&digest.finalize()))
+}
+
+/// One module that `init` downloaded.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DownloadedModule {
+    /// Its path of calls: `far`, `far.inner`.
+    pub name: String,
+    /// Its version, where its source has versions.
+    pub version: Option<String>,
+    /// A digest of its files.
+    pub content: String,
+}
+
+impl DownloadedModule {
+    /// What packed modules are, by name.
+    #[must_use]
+    pub fn of(files: &[ModuleFile]) -> Vec<Self> {
+        let list = files.iter().find(|file| file.path == LIST_NAME);
+        let list: Value = list
+            .and_then(|file| serde_json::from_slice(&file.bytes).ok())
+            .unwrap_or_default();
+        let here = format!("{HERE}/modules/");
+        let entries = list.get("Modules").and_then(Value::as_array);
+        let mut found: Vec<Self> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let text = |name: &str| entry.get(name).and_then(Value::as_str);
+                let below = text("Dir")?.strip_prefix(&here)?;
+                let own = files
+                    .iter()
+                    .filter(|file| {
+                        file.path
+                            .strip_prefix(below)
+                            .is_some_and(|rest| rest.starts_with('/'))
+                    })
+                    .cloned()
+                    .collect::<Vec<_>>();
+                Some(Self {
+                    name: text("Key")?.to_owned(),
+                    version: text("Version")
+                        .filter(|version| !version.is_empty())
+                        .map(str::to_owned),
+                    content: digest(&own).unwrap_or_default(),
+                })
+            })
+            .collect();
+        found.sort();
+        found
+    }
+}
+
 /// Puts packed modules into a data directory without a list of modules.
 pub(super) fn unpack(data_dir: &Path, files: &[ModuleFile]) -> io::Result<()> {
     if files.is_empty() || data_dir.join(LIST).exists() {
@@ -110,8 +179,7 @@ pub(super) fn unpack(data_dir: &Path, files: &[ModuleFile]) -> io::Result<()> {
     }
     let root = data_dir.join("modules");
     // The list comes last: a cut in between leaves modules that nothing names.
-    let (lists, others): (Vec<_>, Vec<_>) =
-        files.iter().partition(|file| file.path == "modules.json");
+    let (lists, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.path == LIST_NAME);
     for file in others {
         let path = root.join(relative(&file.path).map_err(io::Error::other)?);
         if let Some(parent) = path.parent() {

@@ -336,7 +336,7 @@ fn downloaded_modules_travel_and_need_their_source_no_more() {
     let other = World::new();
     let session = Session::open(other.settings(&main))
         .unwrap()
-        .with_downloaded_modules(files);
+        .with_downloaded_modules(files.clone());
     let applied = session.apply(tofu::ApplyWhat::Direct).unwrap();
     assert_eq!(applied.outcome.outputs["o"].value, Some(7.into()));
 
@@ -345,7 +345,9 @@ fn downloaded_modules_travel_and_need_their_source_no_more() {
     fs::rename(other.workshop.root(), &moved).unwrap();
     let mut there = World::new();
     there.workshop = tofu::Workshop::open(&moved, None).unwrap();
-    let session = there.session(&main);
+    let session = Session::open(there.settings(&main))
+        .unwrap()
+        .with_downloaded_modules(files);
     let report = session.init(false).unwrap();
     assert!(!report.was_warm && report.data_dir.starts_with(&moved));
     assert!(session.validate().unwrap().is_empty());
