@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use phase_engine::{Failure, StepId};
 use platform::{EnvValue, Target};
+use record::{Decision, DecisionKind, Time};
 use secrets::{Masker, MemoryDir, Secret, TargetKey};
 use serde_json::Value;
 use state_backend::Server;
@@ -65,6 +66,8 @@ pub(crate) struct Bench<'m> {
     pub(crate) hearers: Mutex<BTreeMap<String, Arc<Hearer>>>,
     /// Held while a tree gets its files.
     pub(crate) placing: Mutex<()>,
+    /// What a person agreed to at the terminal and is not in the record yet.
+    pub(crate) consents: Consents,
     /// Where the states are.
     pub(crate) storage: Arc<Storage>,
     /// What this call holds.
@@ -73,7 +76,32 @@ pub(crate) struct Bench<'m> {
     pub(crate) holder: Holder,
 }
 
+/// What a person agreed to, for whoever writes the record next.
+pub(crate) type Consents = Arc<Mutex<Vec<Decision>>>;
+
 impl Bench<'_> {
+    /// Asks the person at the terminal, where there is one, whether these may be lost; a yes is recorded.
+    pub(crate) fn agree_to_destroy(&self, step: &StepId, addresses: &[String]) -> bool {
+        let agreed =
+            self.ui.interactive() && self.ui.agree_to_destroy(&step.to_string(), addresses);
+        if agreed {
+            let decision = Decision {
+                kind: DecisionKind::AllowDestroy,
+                at: Time::from((self.machine.now)()),
+                user: self.machine.user.clone(),
+                about: Some(step.to_string()),
+                reason: Some(
+                    self.masked(&format!("agreed at the terminal: {}", addresses.join(", "))),
+                ),
+            };
+            self.consents
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(decision);
+        }
+        agreed
+    }
+
     /// The scope of today: the target's values, its secrets, outputs as they are now.
     pub(crate) fn scope<'a>(&'a self, values: &'a BTreeMap<String, Value>) -> CallScope<'a> {
         CallScope {

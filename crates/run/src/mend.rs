@@ -53,6 +53,18 @@ pub(crate) fn mend(
     }
 }
 
+/// What the flags of a call agree to, as the record has it.
+fn flags(options: &MendOptions) -> Vec<(DecisionKind, String)> {
+    let all = [
+        (DecisionKind::AllowDestroy, &options.allow_destroy),
+        (DecisionKind::Replace, &options.replace),
+        (DecisionKind::Keep, &options.keep),
+    ];
+    all.into_iter()
+        .flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.clone())))
+        .collect()
+}
+
 /// What puts drift right besides a teardown.
 pub(crate) fn ways_on(phase: &str, target: &str) -> String {
     format!(
@@ -127,6 +139,7 @@ fn mended(
         phase,
         call: held.call(command),
         reason: options.reason.clone(),
+        flags: flags(options),
         ledger: Mutex::new(Book {
             inner,
             has_begun: false,
@@ -225,6 +238,8 @@ pub(crate) struct Mending {
     pub(crate) phase: PhaseId,
     call: CallRecord,
     reason: Option<String>,
+    /// What the flags of this call agree to.
+    flags: Vec<(DecisionKind, String)>,
     ledger: Mutex<Book>,
 }
 
@@ -261,13 +276,32 @@ impl Mending {
                     .map(|reason| world.bench.masked(reason)),
             };
             let call = self.call.clone();
+            let mut decisions = vec![decision.clone()];
+            decisions.extend(self.flags.iter().map(|(kind, about)| Decision {
+                kind: *kind,
+                about: Some(about.clone()),
+                reason: None,
+                ..decision.clone()
+            }));
             book.inner
                 .change(|record| {
                     record.calls.push(call);
-                    record.decisions.push(decision);
+                    record.decisions.extend(decisions);
                 })
                 .map_err(|error| stopped(&error))?;
             book.has_begun = true;
+        }
+        let consents = std::mem::take(
+            &mut *world
+                .bench
+                .consents
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        if !consents.is_empty() {
+            book.inner
+                .change(|record| record.decisions.extend(consents))
+                .map_err(|error| stopped(&error))?;
         }
         book.inner.append(entries).map_err(|error| {
             Failure::of(ExitCode::Failed, &error)
@@ -512,9 +546,8 @@ impl TargetWorld<'_, '_> {
 
     fn agree(&self, step: &MendStep, addresses: &[String], why: &str) -> Result<(), Failure> {
         let id = &step.entry.step;
-        let ui = &self.bench.ui;
         let agreed = self.agreed.allow_destroy.contains(&id.phase)
-            || (ui.interactive() && ui.agree_to_destroy(&id.to_string(), addresses));
+            || self.bench.agree_to_destroy(id, addresses);
         if agreed {
             return Ok(());
         }

@@ -562,6 +562,7 @@ impl<'m> Opened<'m> {
             n_files: AtomicU64::new(0),
             hearers: Mutex::default(),
             placing: Mutex::default(),
+            consents: Arc::default(),
             storage: self.storage,
             locks: Arc::clone(&lock),
             holder,

@@ -155,7 +155,7 @@ impl TargetWorld<'_, '_> {
                 guard::Verdict::Pass => continue,
                 guard::Verdict::Stop { why, addresses } => (why, addresses),
             };
-            if bench.ui.interactive() && bench.ui.agree_to_destroy(&step.to_string(), &addresses) {
+            if bench.agree_to_destroy(step, &addresses) {
                 continue;
             }
             return Err(Failure::new(

@@ -255,7 +255,8 @@ impl Held<'_> {
     /// and bundles.
     pub(crate) fn with_first<'a>(&'a self, ledger: RecordLedger) -> CallLedger<'a> {
         let mut is_first = true;
-        CallLedger::new(ledger, Arc::clone(&self.bench.ui), move || {
+        let consents = Arc::clone(&self.bench.consents);
+        CallLedger::new(ledger, Arc::clone(&self.bench.ui), consents, move || {
             if is_first {
                 self.write_first()?;
                 is_first = false;

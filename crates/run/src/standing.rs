@@ -1,11 +1,12 @@
 //! What stands, as the ledger last stored it, for the threads that work on steps.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use phase_engine::{CallKind, Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
 use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
 
+use crate::bench::Consents;
 use crate::ui::{Notice, Ui};
 
 /// A look at the record's `standing`.
@@ -62,6 +63,8 @@ pub(crate) struct CallLedger<'a> {
     inner: RecordLedger,
     before: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
     decisions: Vec<Decision>,
+    /// What a person agrees to while the call goes on.
+    consents: Consents,
     ui: Arc<dyn Ui>,
 }
 
@@ -70,12 +73,14 @@ impl<'a> CallLedger<'a> {
     pub(crate) fn new(
         inner: RecordLedger,
         ui: Arc<dyn Ui>,
+        consents: Consents,
         before: impl FnMut() -> Result<(), Failure> + 'a,
     ) -> Self {
         Self {
             inner,
             before: Box::new(before),
             decisions: Vec::new(),
+            consents,
             ui,
         }
     }
@@ -130,10 +135,11 @@ impl Ledger<Detail> for CallLedger<'_> {
         for notice in &notices {
             self.ui.tell(notice);
         }
-        if self.decisions.is_empty() {
+        let mut decisions = std::mem::take(&mut self.decisions);
+        decisions.append(&mut self.consents.lock().unwrap_or_else(PoisonError::into_inner));
+        if decisions.is_empty() {
             return Ok(());
         }
-        let decisions = std::mem::take(&mut self.decisions);
         self.inner
             .change(|record| record.decisions.extend(decisions))
             .map_err(|error| LedgerError::new("a decision could not be stored", error))

@@ -137,6 +137,12 @@ fn a_plan_that_destroys_on_a_protected_target_needs_a_person() {
     terminal.expect("type yes").send("yes\n");
     terminal.wait().expect_code(0);
     assert_eq!(stage.book(), ["destroy 1-s", "create 1-s"]);
+    // Who agreed to what is in the record.
+    let record = stage.record();
+    let decisions = record["decisions"].as_array().unwrap();
+    assert_eq!(decisions.len(), 1, "{decisions:?}");
+    assert_eq!(decisions[0]["kind"], "allow-destroy");
+    assert_eq!(decisions[0]["about"], "1.s");
 }
 
 /// `max_destroy` bounds what a phase's plan may destroy on any target.

@@ -124,6 +124,9 @@ fn repair_is_guarded() {
         &["repair", "1", "--target", "drill", "--allow-destroy", "1"],
     );
     run(0, &["preflight", "--target", "drill"]);
+    let record = drill.status()["run"].clone();
+    let kinds: Vec<&Value> = (0..2).map(|n| &record["decisions"][n]["kind"]).collect();
+    assert_eq!(kinds, ["repair", "allow-destroy"]);
 }
 
 /// A repair that is cut is taken up by the next one; until then nothing else changes the target.
