@@ -175,6 +175,12 @@ impl Fleet {
         self
     }
 
+    /// The address at which a host answered, where it did.
+    #[must_use]
+    pub fn reached_at(&self, host: &HostName) -> Option<&Address> {
+        self.reached.get(host)
+    }
+
     /// The workspaces.
     #[must_use]
     pub fn workspaces(&self) -> &[Workspace] {
