@@ -352,6 +352,20 @@ pub(crate) struct State {
 pub(crate) enum StateCommand {
     /// Take over the state of a root module that was applied before; the old one is left in place
     Migrate(Migrate),
+    /// Take everything that is stored to the passphrase or mode that the target file names today
+    Rekey(Rekey),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rekey {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// The variable that holds the former passphrase
+    #[arg(long, value_name = "NAME", conflicts_with = "former_file")]
+    pub(crate) former_env: Option<String>,
+    /// The file that holds the former passphrase
+    #[arg(long, value_name = "FILE")]
+    pub(crate) former_file: Option<String>,
 }
 
 #[derive(Args, Debug)]

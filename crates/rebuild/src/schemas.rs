@@ -36,6 +36,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("render", of::<run::RenderReport>());
     schemas.insert("runs-list", of::<RunsDocument>());
     schemas.insert("state-migrate", of::<run::Migrated>());
+    schemas.insert("state-rekey", of::<run::Rekeyed>());
     schemas.insert("store-move", of::<run::StoreMove>());
     schemas.insert("suspects", of::<run::SuspectsReport>());
     schemas.insert("unlock", of::<run::Unlocked>());

@@ -60,7 +60,7 @@ pub(crate) struct Opened<'m> {
 }
 
 /// How a target gets another key.
-const REKEY: &str = "another one is set by `rebuild state rekey`, which is not there yet";
+const REKEY: &str = "`rebuild state rekey --target T` takes everything to another one";
 
 /// What faults of `rebuild.toml` do to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -592,9 +592,18 @@ impl<'m> Opened<'m> {
         else {
             return Ok(None);
         };
-        KeyFile::from_json(&found.bytes)
-            .map(Some)
-            .map_err(|error| unusable(&error))
+        let file = KeyFile::from_json(&found.bytes).map_err(|error| unusable(&error))?;
+        if file.former.is_some() {
+            return Err(Failure::new(
+                ExitCode::Unusable,
+                format!("the key of target `{}` is being changed, and that has not come to its end", self.target.name),
+            )
+            .hint(format!(
+                "`rebuild state rekey --target {}` goes on with it, by the former passphrase and today's; nothing was touched",
+                self.target.name
+            )));
+        }
+        Ok(Some(file))
     }
 
     /// A state that was encrypted in one mode can't be read in the other.
@@ -614,7 +623,7 @@ impl<'m> Opened<'m> {
     }
 
     /// How OpenTofu gets the key of this target's states today.
-    fn state_mode(&self) -> Option<&'static str> {
+    pub(crate) fn state_mode(&self) -> Option<&'static str> {
         self.target.encryption.as_ref().map(|def| match def.mode {
             EncryptionMode::External => "external",
             EncryptionMode::Pbkdf2 => "pbkdf2",

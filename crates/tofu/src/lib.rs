@@ -51,7 +51,7 @@ pub use session::{
     Applied, ApplyWhat, DownloadedModule, InitReport, Leftover, LockPolicy, ModuleFile,
     OutputValue, Planned, Session, SessionSettings, Validation,
 };
-pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial};
+pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial, with_serial};
 pub use step_dir::{
     ERRORED_STATE, InitInputs, OVERRIDE_FILE, PlaceError, RunningChild, Slot, StepDir, StepKey,
     StepKeyError,

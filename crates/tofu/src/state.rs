@@ -153,6 +153,15 @@ pub fn with_next_serial(plain: &[u8]) -> Result<Vec<u8>, StateFactsError> {
     with_member(plain, "serial", &serial.to_string())
 }
 
+/// The same plain state with another serial. Everything else stays letter by letter.
+///
+/// # Errors
+/// When it is no plain state.
+pub fn with_serial(plain: &[u8], serial: u64) -> Result<Vec<u8>, StateFactsError> {
+    StateFacts::read(plain)?;
+    with_member(plain, "serial", &serial.to_string())
+}
+
 /// Sets one member of the outermost object. Numbers of any length stay what they are.
 fn with_member(plain: &[u8], name: &str, value: &str) -> Result<Vec<u8>, StateFactsError> {
     let Members(members) = serde_json::from_slice(plain).map_err(StateFactsError::Unreadable)?;

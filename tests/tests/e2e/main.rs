@@ -38,6 +38,7 @@ mod planning;
 mod preflight_drift;
 mod preflight_states;
 mod published;
+mod rekeyed;
 mod rendering;
 mod reports;
 mod required_drill;

@@ -154,6 +154,17 @@ pub(super) fn migrate(
     })
 }
 
+pub(super) fn rekey(
+    context: &Context,
+    site: &Site,
+    options: &run::RekeyOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Told {
+    let rekeyed = run::rekey(&context.machine, site, options, stop, ui);
+    told(context, rekeyed, |rekeyed| telling::rekeyed(&rekeyed))
+}
+
 pub(super) fn store_move(context: &Context, site: &Site, to: &str, ui: &Arc<dyn Ui>) -> Told {
     let moved = run::store_move(&context.machine, site, to, ui);
     told(context, moved, |moved| telling::store_moved(&moved))

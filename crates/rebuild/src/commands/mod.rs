@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phase_engine::ExitCode;
+use run::RekeyOptions;
 use run::api::{
     CheckOptions, DiscoverOptions, DownOptions, Machine, MendOptions, MigrateOptions,
     PreflightOptions, RenderOptions, Site, SuspectsOptions, UpOptions,
@@ -326,6 +327,16 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 };
                 context.operated(migrate.stop.grace, Asks::Nothing, |stop, ui| {
                     calls::migrate(context, &site, &options, stop, ui)
+                })
+            }
+            StateCommand::Rekey(rekey) => {
+                let site = context.site(&rekey.target);
+                let options = RekeyOptions {
+                    former_env: rekey.former_env,
+                    former_file: rekey.former_file,
+                };
+                context.operated(None, Asks::Nothing, |stop, ui| {
+                    calls::rekey(context, &site, &options, stop, ui)
                 })
             }
         },

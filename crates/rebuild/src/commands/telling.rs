@@ -99,6 +99,22 @@ pub(super) fn discovered(report: &DiscoverReport, look: Look) -> Told {
     Told::done(document(report), render::discovered(report, look))
 }
 
+/// `state rekey`.
+pub(super) fn rekeyed(rekeyed: &run::Rekeyed) -> Told {
+    let target = clean(&rekeyed.target);
+    let n = rekeyed.n_states + rekeyed.n_versions + rekeyed.n_bundles;
+    let text = if n == 0 {
+        format!("everything of target {target} is under the key that its file names\n")
+    } else {
+        format!(
+            "target {target}: {} states, {} earlier versions and {} bundles are under the key that its file names; \
+             nothing needs the former one any more\n",
+            rekeyed.n_states, rekeyed.n_versions, rekeyed.n_bundles
+        )
+    };
+    Told::done(document(rekeyed), text)
+}
+
 /// `store move`.
 pub(super) fn store_moved(moved: &StoreMove) -> Told {
     let what = match moved.n_values {

@@ -40,6 +40,9 @@ pub struct KeyFile {
     /// How OpenTofu gets the key of its states, in the target file's word. Only with a passphrase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_mode: Option<String>,
+    /// The file before this one, while what is stored goes from its key to this one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<Box<KeyFile>>,
 }
 
 /// Whether a target has a passphrase.
@@ -179,6 +182,7 @@ impl KeyFile {
             stretching,
             verifier: Some(STANDARD.encode(*derive(&master, "verifier"))),
             state_mode: None,
+            former: None,
         };
         Ok((file, TargetKey::from_master(&master)))
     }
@@ -195,6 +199,7 @@ impl KeyFile {
             stretching,
             verifier: None,
             state_mode: None,
+            former: None,
         })
     }
 

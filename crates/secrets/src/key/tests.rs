@@ -83,6 +83,7 @@ fn the_key_schedule_is_stable() {
         stretching: Stretching::FOR_TESTS,
         verifier: Some(VERIFIER.into()),
         state_mode: None,
+        former: None,
     };
     let key = file.open(Some(&passphrase())).unwrap();
     let state_key: String = key
