@@ -311,9 +311,7 @@ impl TargetWorld<'_, '_> {
     ) -> Result<Session, Failure> {
         let entry = self.standing_for(step);
         let applied = entry.as_ref().map(|entry| &entry.applied);
-        let extras = match applied {
-            applied => self.extras_today(step, applied)?,
-        };
+        let extras = self.extras_today(step, applied)?;
         self.bench.session(Wanted {
             step,
             source: &resolved.source,
