@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Say what stands in a target, what its last run did and what to type next
     Status(Status),
+    /// Tell on one page where a target is, what is wrong with it as far as is known, and what to type next
+    Explain(Explain),
     /// Look at the runs of a target
     Runs(Runs),
     /// List objects that may exist in no state, and settle them
@@ -298,6 +300,12 @@ pub(crate) struct Check {
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) target: Target,
 }

@@ -10,7 +10,6 @@ const COMMANDS: &[&str] = &[
     "jobs",
     "serve",
     "inventory",
-    "explain",
     "secrets",
 ];
 

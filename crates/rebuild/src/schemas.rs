@@ -28,6 +28,7 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("down-dry-run", of::<run::DryRun>());
     schemas.insert("error", of::<Failed>());
     schemas.insert("event", of::<EventOfCall>());
+    schemas.insert("explain", of::<run::Explanation>());
     schemas.insert("init", of::<Initialized>());
     schemas.insert("plan", of::<run::PlanReport>());
     schemas.insert("preflight", of::<preflight::Report>());

@@ -198,6 +198,7 @@ impl RecordLedger {
             suspects: former
                 .map(|former| former.suspects.clone())
                 .unwrap_or_default(),
+            seen: None,
             decisions: Vec::new(),
             error: None,
             unknown: Default::default(),

@@ -241,6 +241,28 @@ pub struct Suspect {
     pub run: RunId,
 }
 
+/// What a preflight saw. Names only: the values are in its own report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Seen {
+    /// When.
+    pub at: Time,
+    /// Whether a change might have been made.
+    pub passes: bool,
+    /// The phases.
+    pub phases: Vec<SeenPhase>,
+}
+
+/// What a preflight saw of a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenPhase {
+    /// The phase.
+    pub id: String,
+    /// Its verdict.
+    pub verdict: String,
+    /// What spoke against going on: step, address, attribute and reason.
+    pub findings: Vec<String>,
+}
+
 /// What a person decided and is recorded for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    CallRecord, Decision, ErrorRecord, PhaseRecord, PhaseStatus, Schema, StandingEntry, StepRecord,
-    Suspect, Time,
+    CallRecord, Decision, ErrorRecord, PhaseRecord, PhaseStatus, Schema, Seen, StandingEntry,
+    StepRecord, Suspect, Time,
 };
 
 /// What is kept of a run: `run/<run id>.json`.
@@ -68,6 +68,9 @@ pub struct Record {
     /// Objects that may exist in no state.
     #[serde(default)]
     pub suspects: Vec<Suspect>,
+    /// What the last `rebuild preflight` saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
     /// What persons decided.
     #[serde(default)]
     pub decisions: Vec<Decision>,

@@ -11,6 +11,7 @@ mod down;
 pub mod environment;
 mod error;
 mod exec_step;
+mod explain;
 mod given;
 mod guard;
 mod known;
@@ -67,6 +68,7 @@ pub use definition_check::{
 pub use discovery::{DiscoverReport, DiscoveredMachine, discover};
 pub use down::{DryRun, DryStep, down, down_dry_run};
 pub use error::CallError;
+pub use explain::{Explanation, NextShown, PhaseShown, StepShown, explain};
 pub use look_commands::{Preflighted, Unlocked, preflight, runs_list, runs_show, status, unlock};
 pub use migrate::{Direction, Migrated, migrate};
 pub use plan::{ChangeShown, MovedShown, PhasePlan, PlanReport, PlanVerdict, StepPlan, plan};

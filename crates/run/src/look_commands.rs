@@ -77,6 +77,7 @@ fn look(held: &Held<'_>, options: &PreflightOptions) -> Result<(Report, Option<F
     } else {
         world.look_at_standing(None)?
     };
+    held.remember_seen(&mut inner, &report);
     let is_clean = report.passes();
     let mut n_removed = 0;
     if let Ok(today) = &held.today {

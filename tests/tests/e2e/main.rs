@@ -19,6 +19,7 @@ mod down_proof;
 mod drill;
 mod encryption;
 mod environment;
+mod explain;
 mod far_modules;
 mod gate;
 mod gateway;

@@ -114,6 +114,13 @@ pub(super) fn status(context: &Context, site: &Site) -> Told {
     })
 }
 
+pub(super) fn explain(context: &Context, site: &Site) -> Told {
+    let explained = run::explain(&context.machine, site);
+    told(context, explained, |explained| {
+        telling::explained(&explained, context.out)
+    })
+}
+
 pub(super) fn runs_list(context: &Context, site: &Site) -> Told {
     let listed = run::runs_list(&context.machine, site);
     told(context, listed, |listed| {

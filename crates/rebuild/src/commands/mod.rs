@@ -274,6 +274,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
             })
         }
         Command::Status(status) => calls::status(context, &context.site(&status.target)),
+        Command::Explain(explain) => calls::explain(context, &context.site(&explain.target)),
         Command::Runs(runs) => match runs.command {
             RunsCommand::List(target) => calls::runs_list(context, &context.site(&target)),
             RunsCommand::Show(show) => {

@@ -4,8 +4,8 @@ use phase_engine::ExitCode;
 use preflight::Report;
 use record::{Listed, Record, StatusDocument};
 use run::{
-    CheckReport, DiscoverReport, DryRun, Migrated, PlanReport, RenderReport, StoreMove,
-    SuspectsReport, Unlocked,
+    CheckReport, DiscoverReport, DryRun, Explanation, Migrated, PlanReport, RenderReport,
+    StoreMove, SuspectsReport, Unlocked,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -158,6 +158,11 @@ pub(super) fn migrated(migrated: &Migrated, look: Look) -> Told {
 /// `status`.
 pub(super) fn status(status: &StatusDocument, look: Look) -> Told {
     Told::done(document(status), render::status(status, look))
+}
+
+/// `explain`.
+pub(super) fn explained(explained: &Explanation, look: Look) -> Told {
+    Told::done(document(explained), render::explain(explained, look))
 }
 
 /// `runs list`.

@@ -3,6 +3,7 @@
 mod check;
 mod discovered;
 mod dry_run;
+mod explain;
 mod migrated;
 mod plan;
 mod preflight;
@@ -19,6 +20,7 @@ mod tests;
 pub(crate) use check::check;
 pub(crate) use discovered::discovered;
 pub(crate) use dry_run::dry_run;
+pub(crate) use explain::explain;
 pub(crate) use migrated::migrated;
 pub(crate) use plan::plan;
 pub(crate) use preflight::preflight;

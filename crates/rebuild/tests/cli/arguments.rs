@@ -64,7 +64,6 @@ fn what_a_later_version_will_have_is_recognised_and_refused() {
         (&["jobs", "list"], "`jobs`"),
         (&["serve"], "`serve`"),
         (&["inventory", "--list"], "`inventory`"),
-        (&["explain", "x"], "`explain`"),
         (&["secrets"], "`secrets`"),
     ] {
         let outcome = rebuild(&world, args).run();
