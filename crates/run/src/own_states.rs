@@ -34,7 +34,11 @@ fn left(own: Vec<(String, Fault)>, platform: &Platform, record: Option<&Record>)
         platform.steps().any(|step| {
             matches!(&step.kind, StepKind::Tofu(tofu) if tofu.root == root)
                 && record
-                    .and_then(|record| record.standing_of(&step.id))
+                    .and_then(|record| {
+                        let own = record.standing_of(&step.id);
+                        // One that is about to take its place has that one's state.
+                        own.or_else(|| record.standing_of(step.moved_from.as_ref()?))
+                    })
                     .is_none_or(|entry| entry.adopted.is_none())
         })
     };

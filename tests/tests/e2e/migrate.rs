@@ -170,6 +170,25 @@ fn block(backend: &str, settings: &str) -> String {
     format!("terraform {{\n  backend \"{backend}\" {{\n{settings}  }}\n}}\n")
 }
 
+/// What was taken over may get another name and place, with its state.
+#[test]
+fn a_step_that_was_taken_over_may_be_moved() {
+    let adopted = Adopted::new(
+        &block("local", "    path = \"../kept/edge.tfstate\"\n"),
+        &[],
+    );
+    adopted.migrate(0, &[]);
+    adopted.stage.define(
+        "[[phase]]\nid = \"2\"\n[[phase.step]]\nname = \"border\"\ntofu = \"1a-edge\"\nmoved_from = \"1a.edge\"\n",
+    );
+    adopted.stage.up_to(0, &[]);
+    assert_eq!(adopted.stage.states(), ["2/border"]);
+    adopted.stage.up_to(0, &[]);
+    assert!(adopted.stage.book().is_empty(), "made again");
+    adopted.stage.down_to(0, &[]);
+    assert_eq!(adopted.stage.book(), ["destroy 1a-edge"]);
+}
+
 /// Case E8: only `state migrate` moves a state.
 #[test]
 fn a_local_state_is_taken_over_and_given_back() {
