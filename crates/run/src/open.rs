@@ -284,7 +284,9 @@ impl<'m> Opened<'m> {
             secrets: &secrets,
         };
         let platform = today.as_ref().ok().map(|today| &today.platform);
-        let storage = Arc::new(Storage::open(&opener, &paths, &platform_name, platform)?);
+        let storage = Storage::open(&opener, &paths, &platform_name, platform)?
+            .adopting(faults == OnFaults::Migrate);
+        let storage = Arc::new(storage);
         let archive = required_drill::archive(&opener, &paths)?;
         let own = match &today {
             Ok(today) if faults != OnFaults::Migrate => {

@@ -319,3 +319,74 @@ fn a_bucket_that_is_made_elsewhere_is_used_from_the_start() {
         objects.keys()
     );
 }
+
+/// A bucket that plain OpenTofu has made: its maker's state is taken over into the spool, and the next `up` moves everything
+/// into the bucket, which is not made again.
+#[test]
+fn a_bucket_that_plain_opentofu_has_made_is_taken_over() {
+    let clouded = Clouded::of("", &[]);
+    let module = clouded.drill.dir().join("phases/0-state");
+    for words in [&["init"][..], &["apply", "-auto-approve"]] {
+        let command = clouded
+            .drill
+            .world
+            .command(crate::drill::tool("REBUILD_TEST_TOFU"))
+            .args(words.iter().copied())
+            .arg("-input=false")
+            .env("TF_VAR_endpoint", clouded.gateway.url())
+            .env("TF_VAR_bucket", "states")
+            .env("AWS_ACCESS_KEY_ID", "tester")
+            .env("AWS_SECRET_ACCESS_KEY", KEY)
+            .cwd(&module);
+        command.run().expect_code(0);
+    }
+    assert!(clouded.gateway.bucket("states").exists());
+    let stopped = clouded.run(3, &["up", "--no-pause"]);
+    assert!(
+        stopped.stderr.contains("rebuild state migrate"),
+        "{}",
+        stopped.stderr
+    );
+    clouded.run(0, &["state", "migrate", "0.bucket"]);
+    assert!(clouded.spooled().contains(&"state/0/bucket".to_owned()));
+    clouded.run(0, &["up", "--no-pause"]);
+    let objects = clouded.gateway.objects("states");
+    assert!(
+        objects.contains_key("drill/state/0/bucket"),
+        "{:?}",
+        objects.keys()
+    );
+    assert!(clouded.spooled().is_empty());
+    clouded.run(0, &["down"]);
+    assert!(!clouded.gateway.bucket("states").exists());
+}
+
+/// Where phase 0 makes the store, an archive in another bucket keeps each ended record.
+#[test]
+fn records_are_archived_in_a_bucket_of_their_own() {
+    let clouded = Clouded::of("", &[]);
+    clouded.gateway.make("archive");
+    let file = clouded.drill.dir().join("targets/drill.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let archive = format!(
+        "[archive]\ns3 = {{ bucket = \"archive\", endpoint = \"{}\", access_key_id = \"tester\", secret_access_key = \"${{secret.s3_key}}\" }}\n",
+        clouded.gateway.url()
+    );
+    clouded
+        .drill
+        .write("targets/drill.toml", &format!("{archive}{text}"));
+    clouded.run(0, &["up", "--no-pause"]);
+    let kept = || -> Vec<String> {
+        let objects = clouded.gateway.objects("archive");
+        let runs = objects.into_keys().filter(|key| key.starts_with("run/"));
+        runs.collect()
+    };
+    assert_eq!(kept().len(), 1, "the finished run: {:?}", kept());
+    clouded.run(0, &["down"]);
+    assert!(!clouded.gateway.bucket("states").exists());
+    let kept = kept();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let record = &clouded.gateway.objects("archive")[&kept[0]];
+    let record: serde_json::Value = serde_json::from_slice(record).unwrap();
+    assert_eq!(record["status"], "torn-down");
+}

@@ -204,3 +204,7 @@ impl Opener<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cloud_tests.rs"]
+mod tests;

@@ -41,6 +41,9 @@ pub(crate) struct Storage {
     name: TargetName,
     platform: String,
     host: String,
+    /// Whether the state of the phase that makes the store is being taken over: then a bucket that holds no target is one
+    /// that was made before, and the spool begins the build.
+    adopts: bool,
 }
 
 struct Spool {
@@ -101,7 +104,13 @@ impl Storage {
             name: opener.target.name.clone(),
             platform: platform_name.to_owned(),
             host: opener.machine.host.clone(),
+            adopts: false,
         })
+    }
+
+    /// Lets the spool begin the build though the bucket is there: its maker's state is being taken over.
+    pub(crate) fn adopting(self, adopts: bool) -> Self {
+        Self { adopts, ..self }
     }
 
     /// The store that counts, also once it has changed.
@@ -177,7 +186,9 @@ impl Storage {
                     _ => Ok(Arc::clone(&self.named)),
                 }
             }
-            Ok(None) if spooled()?.is_some() => Ok(Arc::clone(&spool.store)),
+            Ok(None) if spooled()?.is_some() || (spool.provided && self.adopts) => {
+                Ok(Arc::clone(&spool.store))
+            }
             Ok(None) if spool.provided => Err(Failure::new(
                 ExitCode::Stopped,
                 format!(
@@ -189,9 +200,9 @@ impl Storage {
                 "phase 0 is to make the store, so its states are on the machine that made it, or nobody has them",
             )
             .hint(format!(
-                "type the command again on the machine that began the build. If nobody has begun one: take \
-                 `provides_state` out of the phase when the store is made elsewhere, or remove the bucket, so that \
-                 phase 0 makes it. Nothing was touched; target `{name}`"
+                "type the command again on the machine that began the build. If the bucket was made before, by plain \
+                 OpenTofu: `rebuild state migrate` takes over the state of the step that made it. If it is made \
+                 elsewhere for good, take `provides_state` out of the phase. Nothing was touched; target `{name}`"
             ))),
             Ok(None) => Ok(Arc::clone(&self.named)),
             Err(error) if says_missing(&error) => {

@@ -91,6 +91,7 @@ impl Places {
             name: TargetName::new("live").unwrap(),
             platform: "lab".to_owned(),
             host: "here".to_owned(),
+            adopts: false,
         };
         Process { storage, bucket }
     }
@@ -291,6 +292,13 @@ fn a_bucket_without_a_target_needs_the_spool() {
     let failure = process.storage.locate().unwrap_err();
     assert_eq!(failure.exit, ExitCode::Stopped);
     assert!(failure.what.contains("no spool"), "{failure:?}");
+    // Whoever takes over the state of what made it begins the build.
+    let adopting = Process {
+        storage: places.process(&forever()).storage.adopting(true),
+        ..places.process(&forever())
+    };
+    adopting.storage.locate().unwrap();
+    assert!(!adopting.storage.is_named());
     fill_with(&places.spool, "id");
     process.storage.locate().unwrap();
     assert!(!process.storage.is_named());
