@@ -1,0 +1,16 @@
+//! Secrets that a play captured, sealed to the keys of those who may open them.
+//!
+//! An [`Envelope`] is a directory of one target with a file for each secret, in the format of `age`: any
+//! program that reads it can open one. Which target, run and key a secret belongs to lies inside, where
+//! nobody who can't open it can change it, and is compared when it is opened: a file put in another's place
+//! is refused.
+//!
+//! A value is in memory only, and wiped there; what goes to disk is sealed.
+
+mod directory;
+mod keys;
+mod seal;
+
+pub use directory::{Envelope, EnvelopeError};
+pub use keys::{Identities, IdentityError, KeyName, KeyNameError, RecipientError, Recipients};
+pub use seal::{Expected, Label, OpenError, Opened, SealError, open, seal};
