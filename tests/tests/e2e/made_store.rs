@@ -1,5 +1,6 @@
 //! The store that phase 0 makes: everything moves into it, and back before it goes.
 
+use crate::careless_server::Careless;
 use crate::counting_proxy::Proxy;
 use crate::gateway::{Clouded, KEY, PASSPHRASE};
 
@@ -389,4 +390,25 @@ fn records_are_archived_in_a_bucket_of_their_own() {
     let record = &clouded.gateway.objects("archive")[&kept[0]];
     let record: serde_json::Value = serde_json::from_slice(record).unwrap();
     assert_eq!(record["status"], "torn-down");
+}
+
+/// A server that ignores conditions would let two callers change a target at once: refused at its first use, with nothing
+/// written but what the trial needs.
+#[test]
+fn a_server_that_ignores_conditions_can_not_be_a_store() {
+    let clouded = Clouded::of("", &[]);
+    let definitions = clouded.drill.dir().join("rebuild.toml");
+    let text = std::fs::read_to_string(&definitions).unwrap();
+    let text = text.replace("provides_state = true\n", "");
+    clouded.drill.write("rebuild.toml", &text);
+    let careless = Careless::start();
+    clouded.point_at(&careless.address);
+    let refused = clouded.run(3, &["up", "--no-pause"]);
+    let says = "the server ignores the condition of a creation";
+    assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    let written = careless.written();
+    assert!(
+        !written.is_empty() && written.iter().all(|path| path.contains("/.probe-")),
+        "{written:?}"
+    );
 }

@@ -7,6 +7,7 @@
 )]
 
 mod broken_definitions;
+mod careless_server;
 mod changes;
 mod children;
 mod cloud;
