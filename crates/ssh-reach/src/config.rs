@@ -198,3 +198,136 @@ fn jumps(fleet: &Fleet, host: &Host) -> Vec<Hop> {
     hops.reverse();
     hops
 }
+
+#[cfg(test)]
+mod tests {
+    use fleet::Workspace;
+    use process::{How, Invocation, RealSpawner, collect};
+    use serde_json::json;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What the client says that it goes by.
+    fn by_client(config: &str, alias: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        process::files::write_atomically(&path, config.as_bytes(), 0o600).unwrap();
+        let call = Invocation::new(test_support::ssh_client(), dir.path())
+            .args(["-F", "config", "-G", alias]);
+        let limit = Duration::from_secs(60);
+        let ended = collect(
+            &RealSpawner::direct(),
+            &call,
+            &How::reader(),
+            limit,
+            &mut || false,
+        )
+        .unwrap();
+        assert!(
+            ended.exit.is_success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+        String::from_utf8(ended.stdout).unwrap()
+    }
+
+    fn configured(login: &Login, check: Check) -> (String, Vec<Route>) {
+        let hosts = json!({
+            "web1": { "addresses": ["192.0.2.1", "fe80::1%eth0"], "port": 2222, "user": "admin", "jump_host": "b1" },
+            "b1": { "address": "192.0.2.2", "jump_host": "ops@192.0.2.3:2200" },
+        });
+        let workspace = Workspace::parse("prod".parse().unwrap(), &hosts).unwrap();
+        let fleet = Fleet::new(vec![workspace]).unwrap();
+        let host = fleet.hosts().next().unwrap();
+        let known_hosts = Path::new("/own/100% \"quoted\" place/known_hosts");
+        let common = Common {
+            known_hosts,
+            login,
+            connect_seconds: 5,
+        };
+        of_host(&fleet, host, &common, check)
+    }
+
+    /// Cases H2 and A8: neither for a host nor for a jump host does the client read a file of the user's or of
+    /// the system's, and it never asks.
+    #[test]
+    fn the_client_goes_by_nothing_of_the_users() {
+        for login in [
+            Login::File("/own/key".into()),
+            Login::Agent("/own/agent.sock".into()),
+        ] {
+            for check in [Check::Strict, Check::PinFirst] {
+                let (config, _) = configured(&login, check);
+                for alias in ["way-0", "way-1", "jump-0", "jump-1"] {
+                    let says = by_client(&config, alias);
+                    // Names of files that nothing switches on may stay; those that would be read may not.
+                    let read = says.lines().filter(|line| {
+                        [
+                            "identityfile",
+                            "userknownhostsfile",
+                            "globalknownhostsfile",
+                            "certificatefile",
+                            "identityagent",
+                            "include",
+                            "controlpath",
+                        ]
+                        .contains(&line.split(' ').next().unwrap_or_default())
+                    });
+                    for line in read {
+                        assert!(
+                            !line.contains(".ssh/") && !line.contains("/etc/ssh"),
+                            "{alias}: {line}"
+                        );
+                    }
+                    assert!(says.contains("batchmode yes\n"), "{says}");
+                    assert!(says.contains("userknownhostsfile /own/100%"), "{says}");
+                    let is_strict = check == Check::Strict || alias.starts_with("jump");
+                    let strict = if is_strict {
+                        "stricthostkeychecking true\n"
+                    } else {
+                        "stricthostkeychecking accept-new\n"
+                    };
+                    assert!(says.contains(strict), "{alias}: {says}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_address_is_a_way_of_its_own_through_the_same_machines() {
+        let (config, routes) = configured(&Login::File("/own/key".into()), Check::Strict);
+        assert_eq!(routes.len(), 2);
+        assert!(routes.iter().all(|route| !route.is_direct));
+        for (alias, lines) in [
+            (
+                "way-0",
+                [
+                    "hostname 192.0.2.1\n",
+                    "port 2222\n",
+                    "user admin\n",
+                    "proxyjump jump-0,jump-1",
+                ],
+            ),
+            (
+                "way-1",
+                [
+                    "hostname fe80::1%",
+                    "port 2222\n",
+                    "user admin\n",
+                    "proxyjump jump-0,jump-1",
+                ],
+            ),
+            (
+                "jump-0",
+                ["hostname 192.0.2.3\n", "port 2200\n", "user ops\n", ""],
+            ),
+            ("jump-1", ["hostname 192.0.2.2\n", "port 22\n", "", ""]),
+        ] {
+            let says = by_client(&config, alias);
+            for line in lines {
+                assert!(says.contains(line), "{alias}: no {line:?} in {says}");
+            }
+        }
+    }
+}
