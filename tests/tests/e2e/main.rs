@@ -6,6 +6,7 @@
     reason = "helpers of tests fail like tests, and write files of the test's own world"
 )]
 
+mod azure_store;
 mod broken_definitions;
 mod careless_server;
 mod changes;
