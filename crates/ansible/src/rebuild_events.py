@@ -1,0 +1,80 @@
+# The events of a run, one JSON object a line, each with the word that tells it from anything else printed.
+# Of a result only its message goes on: the rest may hold what a task was given.
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: rebuild_events
+type: stdout
+short_description: Events for rebuild
+description: One JSON object for each event.
+"""
+
+import json
+import sys
+
+from ansible.plugins.callback import CallbackBase
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "rebuild_events"
+
+    def _tell(self, event, **fields):
+        fields["rebuild"] = event
+        sys.stdout.write(json.dumps(fields, default=str) + "\n")
+        sys.stdout.flush()
+
+    def _result(self, status, result, ignored=False):
+        said = result._result
+        hidden = said.get("_ansible_no_log", False)
+        message = "" if hidden else str(said.get("msg", "") or "")
+        if not message and not hidden and status == "failed":
+            message = str(said.get("stderr", "") or said.get("stdout", "") or "")
+        self._tell(
+            "result",
+            host=result._host.get_name(),
+            task=result._task.get_name(),
+            status=status,
+            ignored=bool(ignored),
+            message=message,
+        )
+
+    def v2_playbook_on_play_start(self, play):
+        self._tell("play", name=play.get_name())
+
+    def v2_playbook_on_no_hosts_matched(self):
+        self._tell("no-hosts")
+
+    def v2_playbook_on_task_start(self, task, is_conditional):
+        self._tell("task", name=task.get_name())
+
+    def v2_playbook_on_handler_task_start(self, task):
+        self._tell("task", name=task.get_name())
+
+    def v2_runner_on_ok(self, result):
+        self._result("changed" if result._result.get("changed", False) else "ok", result)
+
+    def v2_runner_on_skipped(self, result):
+        self._result("skipped", result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self._result("failed", result, ignore_errors)
+
+    def v2_runner_on_unreachable(self, result):
+        self._result("unreachable", result, getattr(result._task, "ignore_unreachable", False))
+
+    def v2_playbook_on_stats(self, stats):
+        hosts = {}
+        for host in sorted(stats.processed):
+            found = stats.summarize(host)
+            hosts[host] = {
+                "ok": found["ok"],
+                "changed": found["changed"],
+                "failed": found["failures"],
+                "unreachable": found["unreachable"],
+                "skipped": found["skipped"],
+                "rescued": found["rescued"],
+                "ignored": found["ignored"],
+            }
+        self._tell("recap", hosts=hosts)

@@ -1,0 +1,142 @@
+//! One run of `ansible-playbook`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use process::files::{FileError, create_private_dir, write_atomically};
+use process::{Exit, How, Invocation, Progress, ReadError, SpawnError, Spawner};
+
+use crate::event::Event;
+
+/// What prints the events.
+const PLUGIN: &str = include_str!("rebuild_events.py");
+
+/// What a run is given.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// `ansible-playbook`.
+    pub program: PathBuf,
+    /// The directory that it runs in: the tree that the playbook lies in.
+    pub cwd: PathBuf,
+    /// A private directory for its configuration, HOME and temporary files.
+    pub dir: PathBuf,
+    /// The inventory; a document's name ends in `.yml`.
+    pub inventory: PathBuf,
+    /// The playbook, seen from `cwd`.
+    pub playbook: PathBuf,
+    /// The hosts that it is limited to, as a pattern.
+    pub limit: Option<String>,
+    /// Files of extra variables, in memory-backed storage where they hold a secret.
+    pub extra_vars: Vec<PathBuf>,
+    /// Whether nothing may be changed.
+    pub check: bool,
+    /// Whether differences are printed.
+    pub diff: bool,
+    /// Its environment, besides what is set here. `ANSIBLE_*` of the caller must not be in it.
+    pub env: BTreeMap<OsString, OsString>,
+}
+
+/// A run could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Its configuration could not be written.
+    #[error("the configuration of Ansible could not be written")]
+    Config(#[source] FileError),
+    /// It could not be started.
+    #[error("`{}` could not be started", program.display())]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: SpawnError,
+    },
+    /// Its output could not be read.
+    #[error("the output of `ansible-playbook` could not be read")]
+    Read(#[source] ReadError),
+}
+
+impl Run {
+    /// Runs to the end. Each line goes to `line`, with the event that it is, where it is one.
+    ///
+    /// # Errors
+    /// When it can't be started or read. How it ended is no error here.
+    pub fn follow(
+        &self,
+        spawner: &dyn Spawner,
+        how: &How,
+        mut line: impl FnMut(&[u8], Option<Event>),
+    ) -> Result<Exit, RunError> {
+        const STEP: Duration = Duration::from_millis(200);
+        let call = self.prepare()?;
+        let spawned = spawner.start(&call, how);
+        let mut running = spawned.map_err(|source| RunError::Spawn {
+            program: self.program.clone(),
+            source,
+        })?;
+        loop {
+            match running.next(STEP).map_err(RunError::Read)? {
+                Progress::Line(bytes, _) => {
+                    let event = Event::read(&bytes);
+                    line(&bytes, event);
+                }
+                Progress::Quiet => {}
+                Progress::Ended(exit) => return Ok(exit),
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Invocation, RunError> {
+        let plugins = self.dir.join("plugins");
+        let home = self.dir.join("home");
+        for directory in [&plugins, &home, &self.dir.join("tmp")] {
+            create_private_dir(directory).map_err(RunError::Config)?;
+        }
+        let config = self.dir.join("ansible.cfg");
+        let plugin = plugins.join("rebuild_events.py");
+        for (path, text) in [(&config, CONFIG), (&plugin, PLUGIN)] {
+            write_atomically(path, text.as_bytes(), 0o600).map_err(RunError::Config)?;
+        }
+        let mut call = Invocation::new(&self.program, &self.cwd)
+            .envs(self.env.clone())
+            .env("HOME", &home)
+            .env("TMPDIR", self.dir.join("tmp"))
+            .env("ANSIBLE_CONFIG", &config)
+            .env("ANSIBLE_CALLBACK_PLUGINS", &plugins)
+            .env("ANSIBLE_STDOUT_CALLBACK", "rebuild_events")
+            .env("PYTHONUNBUFFERED", "1")
+            .arg("--inventory")
+            .arg(&self.inventory);
+        if let Some(limit) = &self.limit {
+            call = call.arg(format!("--limit={limit}"));
+        }
+        for file in &self.extra_vars {
+            call = call.arg("--extra-vars").arg(at_file(file));
+        }
+        for (flag, is_on) in [("--check", self.check), ("--diff", self.diff)] {
+            if is_on {
+                call = call.arg(flag);
+            }
+        }
+        Ok(call.arg("--").arg(&self.playbook))
+    }
+}
+
+/// Groups may have a `-`; nothing is cached, logged or kept for a retry, and nobody is asked anything.
+const CONFIG: &str = "[defaults]
+force_valid_group_names = ignore
+localhost_warning = False
+retry_files_enabled = False
+nocows = True
+nocolor = True
+host_key_checking = True
+fact_caching = memory
+";
+
+fn at_file(file: &Path) -> OsString {
+    let mut text = OsString::from("@");
+    text.push(file);
+    text
+}

@@ -1,0 +1,158 @@
+//! Playbooks run by the real Ansible, and what is made of them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ansible::{Event, Run, Status, Tally, Verdict};
+use process::{Exit, How, RealSpawner};
+
+struct Ended {
+    exit: Exit,
+    verdict: Verdict,
+    events: Vec<Event>,
+    printed: String,
+}
+
+/// Runs a playbook on two hosts that are this machine and one where nothing listens.
+fn run(playbook: &str, check: bool) -> Ended {
+    #[expect(clippy::disallowed_methods, reason = "a test finds its tools by it")]
+    let program = std::env::var_os("REBUILD_TEST_ANSIBLE").map(PathBuf::from).expect(
+        "REBUILD_TEST_ANSIBLE names no `ansible-playbook`: run the tests by `cargo xtask test`, which installs one",
+    );
+    let python = program.with_file_name("python3");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        process::files::write_atomically(&path, text.as_bytes(), 0o600).expect("a file");
+        path
+    };
+    let inventory = format!(
+        "all: {{hosts: {{web1: {{ansible_connection: local}}, web2: {{ansible_connection: local}}, lost: {{ansible_host: 127.0.0.1, ansible_port: 1}}}}, children: {{empty: {{}}}}, vars: {{ansible_python_interpreter: {}}}}}\n",
+        python.display()
+    );
+    let run = Run {
+        program,
+        cwd: dir.path().to_owned(),
+        dir: dir.path().join("own"),
+        inventory: write("hosts.yml", &inventory),
+        playbook: write("play.yml", playbook),
+        limit: None,
+        extra_vars: vec![write("vars.json", "{\"given\": \"hunter2-hunter2\"}")],
+        check,
+        diff: false,
+        env: [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into(),
+    };
+    let mut tally = Tally::default();
+    let mut events = Vec::new();
+    let mut printed = Vec::new();
+    let followed = run.follow(&RealSpawner::direct(), &How::reader(), |line, event| {
+        printed.extend_from_slice(line);
+        printed.push(b'\n');
+        if let Some(event) = event {
+            tally.add(&event);
+            events.push(event);
+        }
+    });
+    let exit = followed.expect("a run");
+    let expected: BTreeSet<String> = ["web1", "web2"].map(str::to_owned).into();
+    Ended {
+        exit,
+        verdict: tally.judge(exit, &expected),
+        events,
+        printed: String::from_utf8_lossy(&printed).into_owned(),
+    }
+}
+
+fn play(hosts: &str, rest: &str) -> String {
+    format!("- hosts: {hosts}\n  gather_facts: false\n{rest}")
+}
+
+/// Cases A1 and A3: no host matched; a lost host is ignored; a failure; a lost host; a fault in the playbook.
+#[test]
+fn runs_are_judged_by_hosts_and_not_by_exit_codes_alone() {
+    let ping = "  tasks: [{ansible.builtin.command: 'true', changed_when: false}]\n";
+    let nothing = run(&play("empty", ping), false);
+    assert_eq!(
+        (nothing.exit, nothing.verdict),
+        (Exit::Code(0), Verdict::NothingMatched),
+        "{}",
+        nothing.printed
+    );
+
+    let ignored = run(
+        &play("all", &format!("  ignore_unreachable: true\n{ping}")),
+        false,
+    );
+    let lost: BTreeSet<String> = ["lost".to_owned()].into();
+    assert_eq!(
+        (ignored.exit, ignored.verdict),
+        (
+            Exit::Code(0),
+            Verdict::Unreachable {
+                hosts: lost.clone()
+            }
+        ),
+        "{}",
+        ignored.printed
+    );
+
+    let unreachable = run(&play("all", ping), false);
+    assert_eq!(
+        (unreachable.exit, unreachable.verdict),
+        (Exit::Code(4), Verdict::Unreachable { hosts: lost })
+    );
+
+    let fails = "  tasks: [{name: breaks, ansible.builtin.fail: {msg: no space left}, when: inventory_hostname == 'web2'}]\n";
+    let failed = run(&play("web1:web2", fails), false);
+    let Verdict::Failed { hosts, .. } = failed.verdict else {
+        panic!("{}", failed.printed)
+    };
+    assert_eq!(
+        hosts["web2"],
+        ("breaks".to_owned(), "no space left".to_owned())
+    );
+
+    let broken = run("- hosts: [\n", false);
+    assert!(
+        matches!(broken.verdict, Verdict::Broken { .. }),
+        "{:?}",
+        broken.verdict
+    );
+    let missed = run(&play("web1", ping), false);
+    assert_eq!(
+        missed.verdict,
+        Verdict::Missed {
+            hosts: ["web2".to_owned()].into()
+        }
+    );
+}
+
+/// Case A9 in part: of a task's result only its message is told. A check run says what would change.
+#[test]
+fn events_come_task_by_task_and_a_check_run_changes_nothing() {
+    let tasks = "  tasks:\n    - name: writes\n      ansible.builtin.copy: {content: '{{ given }}', dest: '{{ playbook_dir }}/made-{{ inventory_hostname }}'}\n";
+    let checked = run(&play("web1:web2", tasks), true);
+    let all: BTreeSet<String> = ["web1", "web2"].map(str::to_owned).into();
+    assert_eq!(
+        checked.verdict,
+        Verdict::Done { changed: all },
+        "{}",
+        checked.printed
+    );
+    assert!(checked.events.contains(&Event::Task {
+        name: "writes".to_owned()
+    }));
+    let changed = checked.events.iter().filter(|event| {
+        matches!(
+            event,
+            Event::Result {
+                status: Status::Changed,
+                ..
+            }
+        )
+    });
+    assert_eq!(changed.count(), 2);
+    assert!(!checked.printed.contains("hunter2"), "{}", checked.printed);
+}
