@@ -153,9 +153,10 @@ fn host(workspace: &WorkspaceName, name: &str, value: &Value, faults: &mut Fault
     let addresses = fields.addresses();
     let port = fields.port();
     let user = fields.text(&["user", "ansible_user"], is_user, "a user's name");
-    let host_keys = fields.host_keys();
+    let host_keys = fields.host_keys("host_key");
     let machine_id = fields.machine_id();
     let jump = fields.jump();
+    let jump_host_keys = fields.host_keys("jump_host_key");
     let groups = fields.groups(workspace);
     let variables = fields.variables();
     Some(Host {
@@ -166,6 +167,7 @@ fn host(workspace: &WorkspaceName, name: &str, value: &Value, faults: &mut Fault
         host_keys,
         machine_id,
         jump,
+        jump_host_keys,
         groups,
         variables,
     })
@@ -280,17 +282,17 @@ impl<'a> Fields<'a> {
         found.unwrap_or(SSH)
     }
 
-    fn host_keys(&mut self) -> Vec<PublicKey> {
-        let Some(value) = self.get("host_key") else {
+    fn host_keys(&mut self, key: &str) -> Vec<PublicKey> {
+        let Some(value) = self.get(key) else {
             return Vec::new();
         };
         let mut keys = Vec::new();
-        for text in self.texts("host_key", value) {
+        for text in self.texts(key, value) {
             // A provider may give all keys of a machine as one text of lines.
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
                 match PublicKey::from_str(line) {
-                    Ok(key) => keys.push(key),
-                    Err(error) => self.fault("host_key", error.to_string()),
+                    Ok(read) => keys.push(read),
+                    Err(error) => self.fault(key, error.to_string()),
                 }
             }
         }
@@ -301,10 +303,7 @@ impl<'a> Fields<'a> {
                 .iter()
                 .all(|fault| !fault.key.starts_with(self.at))
         {
-            self.fault(
-                "host_key",
-                "declares no key; leave it out where none is known",
-            );
+            self.fault(key, "declares no key; leave it out where none is known");
         }
         keys
     }

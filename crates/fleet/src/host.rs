@@ -157,6 +157,8 @@ pub struct Host {
     pub machine_id: Option<String>,
     /// The machine that the way to it leads through.
     pub jump: Option<Jump>,
+    /// The host keys that a jump host which is no host of the output is declared to have.
+    pub jump_host_keys: Vec<PublicKey>,
     /// The groups that it is in, besides its workspace's.
     pub groups: BTreeSet<String>,
     /// Every key but `groups`, as the output has it.

@@ -2,7 +2,7 @@
 
 use known_hosts::{HostPort, KnownHosts, PublicKey, Shared, Verdict};
 
-use fleet::{Host, HostName};
+use fleet::{Host, HostName, Jump};
 
 /// Where a target takes the first host key of a machine from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,16 @@ pub enum OnboardError {
     Undeclared {
         /// The host.
         host: HostName,
+    },
+    /// The way leads through a machine of which no key is known.
+    #[error(
+        "the way to `{host}` leads through `{place}`, of which no key is known; declare it as `hosts.{host}.jump_host_key`"
+    )]
+    UndeclaredJump {
+        /// The host.
+        host: HostName,
+        /// The machine between.
+        place: HostPort,
     },
     /// The declared key is not the pinned one, and this run did not replace the machine.
     #[error(
@@ -96,11 +106,12 @@ pub fn prepare(
     }
     let mut after = known.clone();
     for place in places(host) {
-        pin_declared(&mut after, host, &place, is_replaced)?;
+        pin_declared(&mut after, host, &place, &host.host_keys, is_replaced)?;
         if let HostKeys::Authority(key) = policy {
             after.trust_authority(place.as_str(), key);
         }
     }
+    know_jump(&mut after, host, policy)?;
     let is_known = places(host).any(|place| !after.find(&place).keys.is_empty());
     *known = after;
     Ok(match policy {
@@ -109,16 +120,35 @@ pub fn prepare(
     })
 }
 
+/// A jump host elsewhere is no machine of ours: its key is declared, signed, or pinned already, never seen first.
+fn know_jump(known: &mut KnownHosts, host: &Host, policy: &HostKeys) -> Result<(), OnboardError> {
+    let Some(Jump::Elsewhere { address, port, .. }) = &host.jump else {
+        return Ok(());
+    };
+    let place = HostPort::new(address.as_str(), *port);
+    pin_declared(known, host, &place, &host.jump_host_keys, false)?;
+    if let HostKeys::Authority(key) = policy {
+        known.trust_authority(place.as_str(), key);
+    } else if known.find(&place).keys.is_empty() {
+        return Err(OnboardError::UndeclaredJump {
+            host: host.name.clone(),
+            place,
+        });
+    }
+    Ok(())
+}
+
 fn pin_declared(
     known: &mut KnownHosts,
     host: &Host,
     place: &HostPort,
+    keys: &[PublicKey],
     is_replaced: bool,
 ) -> Result<(), OnboardError> {
     if is_replaced {
         known.forget(place);
     }
-    for key in &host.host_keys {
+    for key in keys {
         match known.verdict(place, key) {
             Verdict::Known | Verdict::Unknown => {}
             Verdict::Revoked => {
@@ -128,24 +158,23 @@ fn pin_declared(
                 });
             }
             // A second declared key of a host that has the first is no change.
-            Verdict::Changed { pinned }
-                if pinned.iter().all(|one| host.host_keys.contains(one)) => {}
+            Verdict::Changed { pinned } if pinned.iter().all(|one| keys.contains(one)) => {}
             Verdict::Changed { pinned } if !is_replaced => {
                 return Err(OnboardError::Changed {
                     host: host.name.clone(),
                     place: place.clone(),
                     pinned,
-                    declared: host.host_keys.clone(),
+                    declared: keys.to_vec(),
                 });
             }
             Verdict::Changed { .. } => {}
         }
     }
-    if host.host_keys.is_empty() {
+    if keys.is_empty() {
         return Ok(());
     }
     known
-        .replace(place, &host.host_keys)
+        .replace(place, keys)
         .map_err(|source| OnboardError::Shared {
             host: host.name.clone(),
             source,
@@ -277,6 +306,45 @@ mod tests {
             KEYS[0]
         );
         assert_eq!(text(&known), expected);
+    }
+
+    #[test]
+    fn a_jump_host_elsewhere_needs_a_known_key() {
+        let jumping = |key: Option<&str>| {
+            let hosts = json!({ "web1": {
+                "address": "192.0.2.1", "host_key": KEYS[0], "jump_host": "ops@192.0.2.9:2200", "jump_host_key": key,
+            }});
+            let workspace = Workspace::parse("prod".parse().unwrap(), &hosts).unwrap();
+            workspace.hosts.into_iter().next().unwrap()
+        };
+        let mut known = KnownHosts::default();
+        for policy in [HostKeys::Declared, HostKeys::TrustFirst] {
+            let error = prepare(&mut known, &jumping(None), &policy, false).unwrap_err();
+            assert!(
+                error.to_string().contains("`hosts.web1.jump_host_key`"),
+                "{error}"
+            );
+            assert_eq!(known, KnownHosts::default());
+        }
+        prepare(
+            &mut known,
+            &jumping(Some(KEYS[1])),
+            &HostKeys::Declared,
+            false,
+        )
+        .unwrap();
+        assert!(text(&known).contains(&format!("[192.0.2.9]:2200 {}\n", KEYS[1])));
+        prepare(&mut known, &jumping(None), &HostKeys::Declared, false).unwrap();
+        let changed = prepare(
+            &mut known,
+            &jumping(Some(KEYS[0])),
+            &HostKeys::Declared,
+            true,
+        );
+        assert!(
+            matches!(changed, Err(OnboardError::Changed { .. })),
+            "a replaced host is no new jump host"
+        );
     }
 
     #[test]

@@ -274,6 +274,15 @@ fn a_host_behind_another_is_reached_through_it_and_named_where_that_fails() {
             answer.unwrap();
         }
     }
+    // The same way, through a machine that the output does not know as a host.
+    let mut alone = host_of(&web);
+    let elsewhere = format!("{}@{}:{}", login_name(), bastion.address, bastion.port);
+    alone.insert("jump_host".to_owned(), json!(elsewhere));
+    alone.insert("jump_host_key".to_owned(), json!(bastion.host_key()));
+    lab.all(HostKeys::Declared, &fleet_of([("web1".to_owned(), alone)]))[0]
+        .as_ref()
+        .unwrap();
+
     bastion.stop();
     let answers =
         lab.reach(HostKeys::Declared, Duration::ZERO)
