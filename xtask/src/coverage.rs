@@ -55,6 +55,7 @@ fn measure(options: &Options, whole: bool) -> Result<()> {
     test::demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
     let servers = tools::ensure_servers(&tools::default_directory())?;
+    tools::ensure_packages()?;
     let reach = tools::ensure_reach(&tools::default_directory())?;
     let directory = root().join("target/coverage");
     let profiles = directory.join("profiles");

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     demand_programs()?;
     let tools = tools::ensure(&tools::default_directory())?;
     let servers = tools::ensure_servers(&tools::default_directory())?;
+    tools::ensure_packages()?;
     let reach = tools::ensure_reach(&tools::default_directory())?;
     let names_a_package = args
         .iter()

@@ -1,5 +1,6 @@
 //! Finds or builds the programs that tests and the demo need, into a directory that git ignores.
 
+mod packages;
 mod reach;
 mod servers;
 
@@ -24,6 +25,7 @@ const CARGO_DENY: &str = "0.20.2";
 const INSTALL_GO: &str =
     "install Go 1.26 or newer (Debian: `apt install golang`, macOS: `brew install go`)";
 
+pub(crate) use packages::ensure as ensure_packages;
 pub(crate) use reach::{Reach, ensure as ensure_reach};
 pub(crate) use servers::{Servers, ensure as ensure_servers};
 
@@ -81,6 +83,7 @@ pub(crate) fn show(into: &Path, dev: bool) -> Result<()> {
     let gateway = &servers.s3_gateway;
     line("versitygw", &gateway.path, &gateway.version)?;
     line("azurite", &servers.azurite.path, &servers.azurite.version)?;
+    ensure_packages()?;
     let reach = ensure_reach(into)?;
     let ansible = &reach.ansible;
     line("ansible-core", &ansible.path, &ansible.version)?;
