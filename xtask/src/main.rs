@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::sh::{note, root};
+use crate::sh::{cargo, note, root};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's own commands", version)]
@@ -61,6 +61,12 @@ enum Command {
     Schema(schema::Options),
     /// Measure line coverage of each crate and hold it to its threshold
     Coverage(coverage::Options),
+    /// Call what reads strangers' bytes with changed ones: `fuzz --seconds 600`, `fuzz record state`
+    Fuzz {
+        /// Passed on: `--seconds N` for each target, `--seed N`, names of targets
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Measure `rebuild` against a plain loop of tofu commands over the same root modules
     Bench(bench::Options),
 }
@@ -88,6 +94,11 @@ fn run(command: Command) -> Result<()> {
         Command::Ci { checks_only } => ci::run(checks_only),
         Command::Schema(options) => schema::run(&options),
         Command::Coverage(options) => coverage::run(&options),
+        Command::Fuzz { args } => cargo()
+            .args(["run", "--quiet", "--locked", "--package", "fuzz", "--"])
+            .args(&args)
+            .current_dir(&root())
+            .run(),
         Command::Bench(options) => bench::run(&options),
     }
 }

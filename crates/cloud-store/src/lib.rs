@@ -9,6 +9,7 @@
 //! * A write whose answer was lost is [`store::WriteError::Unreachable`]; `store::settle` settles it.
 //!   Writes under a condition are tried again only where nothing was sent, or the server said 5xx.
 
+mod address;
 mod client;
 mod cloud;
 mod config;

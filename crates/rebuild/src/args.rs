@@ -111,8 +111,10 @@ pub(crate) enum Command {
     Repair(Repair),
     /// Take what stands of a phase as it is, drift and all, with a reason
     Accept(Accept),
-    /// Move states between the target's store and where they were kept before
+    /// Take states over from where they were kept before; look at those of a served backend, put earlier ones back
     State(State),
+    /// Serve states to OpenTofu wherever it runs, and point it at them
+    Backend(Backend),
     /// Take the lock of a target from a holder that is gone
     Unlock(Unlock),
     /// Move a target from the store that it has to another one
@@ -362,6 +364,16 @@ pub(crate) enum StateCommand {
     Migrate(Migrate),
     /// Take everything that is stored to the passphrase or mode that the target file names today
     Rekey(Rekey),
+    /// List the states of a served backend
+    List(StateList),
+    /// List the earlier versions of a state of a served backend
+    Versions(StateVersions),
+    /// Print a state of a served backend as it is kept, or write it into a file
+    Pull(StatePull),
+    /// Put an earlier state in the place of the one that is there, which is kept
+    Restore(StateRestore),
+    /// List the states of a served backend that are locked, and by whom
+    Locks(Served),
 }
 
 #[derive(Args, Debug)]
@@ -472,6 +484,115 @@ pub(crate) struct Discover {
     /// Add this machine without a question; may be given again
     #[arg(long, value_name = "ADDRESS", requires = "write")]
     pub(crate) accept: Vec<String>,
+}
+
+/// Which served backend is meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Served {
+    /// The served backend: its address, or a file with the line that it printed [default: `REBUILD_BACKEND`, or that of `TF_HTTP_ADDRESS`]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
+    /// Trust the certificates in this file instead of the built-in ones [default: `REBUILD_BACKEND_CA_FILE`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StateList {
+    /// Only those at or below this path
+    #[arg(value_name = "PATH")]
+    pub(crate) under: Option<String>,
+    #[command(flatten)]
+    pub(crate) served: Served,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StateVersions {
+    /// The state's path
+    #[arg(value_name = "PATH")]
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) served: Served,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatePull {
+    /// The state's path
+    #[arg(value_name = "PATH")]
+    pub(crate) path: String,
+    /// An earlier version, as `rebuild state versions` names it
+    #[arg(id = "earlier", long = "version", value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// Write it into this file, for this user alone, instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) into: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) served: Served,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StateRestore {
+    /// The state's path
+    #[arg(value_name = "PATH")]
+    pub(crate) path: String,
+    /// The earlier version to put back, as `rebuild state versions` names it
+    #[arg(
+        id = "earlier",
+        long = "version",
+        value_name = "VERSION",
+        conflicts_with = "file"
+    )]
+    pub(crate) version: Option<String>,
+    /// The file with the state to put back
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// The lineage of what is put back, where the state that is there is of another
+    #[arg(long, value_name = "LINEAGE")]
+    pub(crate) lineage: Option<String>,
+    /// The state's path once more, where nobody can be asked to type it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) confirm: Option<String>,
+    #[command(flatten)]
+    pub(crate) served: Served,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Backend {
+    #[command(subcommand)]
+    pub(crate) command: BackendCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackendCommand {
+    /// Serve states over HTTP from a directory or a bucket, until SIGINT or SIGTERM
+    Serve(BackendServe),
+    /// Print what points OpenTofu at a state of a served backend: lines for a shell, or a backend block
+    Env(BackendEnv),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackendServe {
+    /// Where to listen; port 0 takes any [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// Where the states are: a directory, or `s3://`, `gs://` or `az://`
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
+    /// TLS, credentials and limits; without it, this machine alone may come, with a credential that is printed once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackendEnv {
+    /// The state's path
+    #[arg(value_name = "PATH")]
+    pub(crate) path: String,
+    /// Print a backend block; name and password stay in the environment
+    #[arg(long)]
+    pub(crate) hcl: bool,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 /// The whole command line, with what is recognised only to be refused.

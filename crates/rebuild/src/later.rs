@@ -4,7 +4,6 @@ use clap::{Arg, ArgMatches, Command};
 
 /// Commands of later versions.
 const COMMANDS: &[&str] = &[
-    "backend",
     "provision",
     "bootstrap",
     "jobs",

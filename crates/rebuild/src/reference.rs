@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_not_on_the_page() {
         let page = page();
-        for absent in ["provision", "__launch", "backend serve"] {
+        for absent in ["provision", "__launch", "jobs redrive"] {
             assert!(!page.contains(absent), "{absent}");
         }
         for present in [

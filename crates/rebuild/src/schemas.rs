@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::Value;
 
 use crate::commands::providers::{ProvidersDocument, SchemaDocument};
-use crate::commands::{Failed, LastEvent, init::Initialized};
+use crate::commands::{Failed, LastEvent, backend::Serving, init::Initialized, served::Restored};
 use crate::render::RunsDocument;
 
 /// One line of `--output ndjson`.
@@ -23,6 +23,11 @@ enum EventOfCall {
 /// Every published schema, by the name of its file.
 pub(crate) fn files() -> BTreeMap<String, String> {
     let mut schemas: BTreeMap<&str, Schema> = record::json_schemas();
+    schemas.insert("backend-serve", of::<Serving>());
+    schemas.insert("state-list", of::<backend_server::StatesDocument>());
+    schemas.insert("state-locks", of::<backend_server::LocksDocument>());
+    schemas.insert("state-restore", of::<Restored>());
+    schemas.insert("state-versions", of::<backend_server::VersionsDocument>());
     schemas.insert("check", of::<run::CheckReport>());
     schemas.insert("discover", of::<run::DiscoverReport>());
     schemas.insert("down-dry-run", of::<run::DryRun>());

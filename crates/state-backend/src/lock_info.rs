@@ -76,6 +76,22 @@ impl LockInfo {
         Ok(info)
     }
 
+    /// The description of a lock that is taken at `now`, with an id of its own.
+    pub fn new(operation: &str, info: &str, who: &str, now: jiff::Timestamp) -> Self {
+        let id = format!("{:032x}", rand::random::<u128>());
+        let parts = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
+        Self {
+            id: parts.join("-"),
+            operation: operation.to_owned(),
+            info: info.to_owned(),
+            who: who.to_owned(),
+            version: String::new(),
+            created: now.to_string(),
+            path: String::new(),
+            more: Map::new(),
+        }
+    }
+
     /// A description that holds `text` for OpenTofu to show, of a lock that is not a state's.
     pub(crate) fn telling(text: String) -> Self {
         Self {

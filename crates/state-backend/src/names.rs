@@ -19,6 +19,14 @@ pub enum Names {
 }
 
 impl Names {
+    /// Whether a path can be a state's.
+    ///
+    /// # Errors
+    /// Where it can't.
+    pub fn check(self, path: &str) -> Result<(), KeyError> {
+        self.state(path).map(drop)
+    }
+
     pub(crate) fn state(self, path: &str) -> Result<Key, KeyError> {
         match self {
             Self::Steps => layout::state(path),

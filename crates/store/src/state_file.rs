@@ -89,17 +89,21 @@ pub fn meta(bytes: &[u8]) -> Result<Meta, StateFileError> {
     serde_json::from_slice(bytes).map_err(StateFileError::NotAState)
 }
 
+/// Reads lineage and serial out of OpenTofu's bytes as they come.
+pub fn meta_from(reader: impl io::Read) -> Result<Meta, StateFileError> {
+    serde_json::from_reader(io::BufReader::new(reader)).map_err(|error| {
+        if error.is_io() {
+            StateFileError::Unreadable(error.into())
+        } else {
+            StateFileError::NotAState(error)
+        }
+    })
+}
+
 impl StateHeader {
     /// The header of OpenTofu's bytes, wherever they are.
     pub fn of_body(bytes: &Body, writer: Writer, fence: u64) -> Result<Self, StateFileError> {
-        let reader = io::BufReader::new(bytes.reader());
-        let Meta { lineage, serial } = serde_json::from_reader(reader).map_err(|error| {
-            if error.is_io() {
-                StateFileError::Unreadable(error.into())
-            } else {
-                StateFileError::NotAState(error)
-            }
-        })?;
+        let Meta { lineage, serial } = meta_from(bytes.reader())?;
         let digest = bytes
             .sha256_after(b"")
             .map_err(StateFileError::Unreadable)?;

@@ -7,6 +7,9 @@
 )]
 
 mod azure_store;
+mod backend_served;
+mod backend_stage;
+mod backend_tofu;
 mod broken_definitions;
 mod careless_server;
 mod changes;

@@ -1,8 +1,10 @@
 //! One command line, carried out: each command ends with something to tell, and one function tells it.
 
+pub(crate) mod backend;
 mod calls;
 pub(crate) mod init;
 pub(crate) mod providers;
+pub(crate) mod served;
 mod telling;
 
 use std::path::PathBuf;
@@ -21,7 +23,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{self, Cli, Command, Output, RunsCommand, StateCommand, StoreCommand};
+use crate::args::{
+    self, BackendCommand, Cli, Command, Output, RunsCommand, StateCommand, StoreCommand,
+};
 use crate::failure::Failure;
 use crate::signals;
 use crate::stream::{self, Look, Terminals};
@@ -51,6 +55,11 @@ impl Told {
         }
     }
 
+    /// A command that went on for as long as it was wanted, and told everything meanwhile.
+    pub(crate) fn told_already() -> Self {
+        Self::done(Value::Null, String::new())
+    }
+
     /// A command that has nothing to tell but why it failed.
     pub(crate) fn failed(failure: Failure) -> Self {
         let exit = failure.exit;
@@ -72,6 +81,9 @@ impl Told {
 
     /// Writes what goes to standard output alone.
     pub(crate) fn tell_document(&self, output: Output) {
+        if self.document == Some(Value::Null) {
+            return;
+        }
         let text = match output {
             Output::Human => self.text.clone(),
             Output::Json => format!("{:#}\n", self.document()),
@@ -340,6 +352,15 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                     calls::rekey(context, &site, &options, stop, ui)
                 })
             }
+            StateCommand::List(list) => served::list(context, &list.served, list.under.as_deref()),
+            StateCommand::Versions(asked) => served::versions(context, &asked.served, &asked.path),
+            StateCommand::Pull(pull) => served::pull(context, &pull),
+            StateCommand::Restore(restore) => served::restore(context, &restore),
+            StateCommand::Locks(asked) => served::locks(context, &asked),
+        },
+        Command::Backend(backend) => match backend.command {
+            BackendCommand::Serve(serve) => backend::serve(context, &serve),
+            BackendCommand::Env(env) => backend::env(context, &env),
         },
         Command::Store(store) => {
             let StoreCommand::Move(moved) = store.command;

@@ -58,8 +58,7 @@ fn what_can_not_be_meant_is_refused_before_anything() {
 fn what_a_later_version_will_have_is_recognised_and_refused() {
     let world = World::new();
     for (args, what) in [
-        (&["backend", "serve"][..], "`backend`"),
-        (&["provision", "run", "w", "p.yml"], "`provision`"),
+        (&["provision", "run", "w", "p.yml"][..], "`provision`"),
         (&["bootstrap", "run"], "`bootstrap`"),
         (&["jobs", "list"], "`jobs`"),
         (&["serve"], "`serve`"),
