@@ -6,6 +6,7 @@ mod bench;
 mod ci;
 mod coverage;
 mod demo;
+mod oracle;
 mod schema;
 mod sh;
 mod test;
@@ -59,6 +60,8 @@ enum Command {
     },
     /// Reduce what `tofu providers schema -json` prints to a schema that ships with the crate `provider`
     Schema(schema::Options),
+    /// Compare what is rendered with the arguments in published Python bindings; fetches them from PyPI
+    Oracle(oracle::Options),
     /// Measure line coverage of each crate and hold it to its threshold
     Coverage(coverage::Options),
     /// Call what reads strangers' bytes with changed ones: `fuzz --seconds 600`, `fuzz record state`
@@ -93,6 +96,7 @@ fn run(command: Command) -> Result<()> {
         Command::Tidy => tidy::run(&root()),
         Command::Ci { checks_only } => ci::run(checks_only),
         Command::Schema(options) => schema::run(&options),
+        Command::Oracle(options) => oracle::run(&options),
         Command::Coverage(options) => coverage::run(&options),
         Command::Fuzz { args } => cargo()
             .args(["run", "--quiet", "--locked", "--package", "fuzz", "--"])

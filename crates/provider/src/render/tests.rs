@@ -344,6 +344,13 @@ fn names_that_collide_are_a_fault_before_tofu_runs() {
         format!("kind: Bucket\nmetadata: {{ name: '{name}' }}\nspec: {{ class: openstack }}\n")
     };
     let two = |a: &str, b: &str| faults(&format!("{}---\n{}", group(a), group(b)));
+    let nodes = |name: &str| {
+        format!(
+            "kind: NodeGroup\nmetadata: {{ name: '{name}' }}\nspec: {{ role: worker, count: 1, class: 'openstack:m1', config: {{ imageId: i, network: n }} }}\n"
+        )
+    };
+    let groups = faults(&format!("{}---\n{}", nodes("a-b"), nodes("a_b")));
+    assert!(groups[0].contains("becomes `a_b` in OpenTofu, as that of `a-b` does"));
     assert!(two("a-b", "a_b")[0].contains("becomes `a_b` in OpenTofu, as that of `a-b` does"));
     assert!(two("a", "a")[0].contains("there are two of this name"));
     assert!(faults(&group("--"))[0].contains("makes no name"));
@@ -387,8 +394,18 @@ fn what_a_spec_refers_to_must_be_there() {
     }
 }
 
+/// The most memory that this process has had, as the system tells it.
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.map_or_else(
+        || "this system does not tell the memory that it took".to_owned(),
+        |peak| format!("at most {} of memory", peak.trim()),
+    )
+}
+
 #[test]
-fn ten_thousand_resources_are_rendered_and_checked() {
+fn ten_thousand_resources_are_rendered_checked_and_written() {
     let mut text = String::new();
     // Each a network with its group, subnet and rules, or a bucket.
     for index in 0..1_250 {
@@ -415,9 +432,16 @@ fn ten_thousand_resources_are_rendered_and_checked() {
     assert!(Schemas::shipped().check(&document).is_empty());
     let bytes = rendered.files["openstack.tf.json"].len();
     let checked = started.elapsed() - in_bytes;
+    let world = test_support::World::new();
+    let to_write = std::time::Instant::now();
+    for (name, bytes) in &rendered.files {
+        world.write(name, std::str::from_utf8(bytes).expect("it is text"));
+    }
+    let written = to_write.elapsed();
     // Shown, not held to: machines differ.
     let line = format!(
-        "{n} resources, {bytes} bytes: rendered in {in_bytes:.0?}, checked in {checked:.0?}\n"
+        "{n} resources, {bytes} bytes: rendered in {in_bytes:.0?}, checked in {checked:.0?}, written in {written:.0?}; {}\n",
+        peak_memory()
     );
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("it can be shown");
 }
