@@ -66,8 +66,10 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
         checker.walk(&Use { exprs, sees, place }, &target.file);
     }
     let (mut read, tofu_secret) = (checker.read, checker.tofu_secret);
+    let tofu_secret = tofu_secret.or_else(|| rendered_secret(parsed));
     inputs(parsed, target, &mut read, report);
     if let Some(target) = target {
+        crate::credentials::check(parsed, target, report);
         left_over(parsed, target, &read, report);
         if let (Some((file, span, what)), false) = (tofu_secret, target.has_encryption) {
             let name = &target.target.name;
@@ -339,6 +341,21 @@ fn mentions(parsed: &Parsed, report: &Report) {
             Some(_) => {}
         }
     }
+}
+
+/// The first step that is rendered to hold secrets in its state: a cluster's own, or what is read from Bitwarden.
+fn rendered_secret(parsed: &Parsed) -> Option<(TextFile, Range<usize>, String)> {
+    let holds_secrets = |step: &&StepDef| match &step.kind {
+        StepKind::Tofu(tofu) if tofu.nodes.is_some() => {
+            let mut outputs = tofu.module.outputs.values();
+            outputs.any(|output| output.sensitive)
+                || tofu.module.providers.contains_key("bitwarden")
+        }
+        _ => false,
+    };
+    let step = parsed.platform.steps().find(holds_secrets)?;
+    let what = format!("a secret of step `{}`", step.id);
+    Some((parsed.file.clone(), step.span.clone(), what))
 }
 
 /// Looks at where `talos` steps have their machines from.

@@ -6,6 +6,7 @@
 
 mod bundle;
 mod check;
+mod credentials;
 mod expr;
 mod fault;
 mod files;

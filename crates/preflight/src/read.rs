@@ -99,7 +99,20 @@ fn drifted(change: &Change, document: Option<&PlanDocument>) -> DriftedObject {
     }
 }
 
-/// What differs. A value is masked when either side of it is sensitive.
+/// What a machine is started with. It holds the machine's secrets, and the providers of clouds don't mark it.
+const USER_DATA: &str = "user_data";
+
+fn holds_user_data(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| name == USER_DATA || holds_user_data(value)),
+        Value::Array(items) => items.iter().any(holds_user_data),
+        _ => false,
+    }
+}
+
+/// What differs. A value is masked when either side of it is sensitive, and what machines are started with always.
 fn attributes(change: &ValueChange) -> Vec<AttributeDrift> {
     change
         .attributes()
@@ -109,6 +122,13 @@ fn attributes(change: &ValueChange) -> Vec<AttributeDrift> {
                 (None, _) | (_, Shown::Sensitive) => (SENSITIVE.into(), SENSITIVE.into()),
                 (Some(was), Shown::Value(is)) => (was, is),
                 (Some(was), Shown::Unknown) => (was, Value::Null),
+            };
+            let is_secret =
+                attribute.path.contains(USER_DATA) || holds_user_data(&was) || holds_user_data(&is);
+            let (was, is) = if is_secret {
+                (SENSITIVE.into(), SENSITIVE.into())
+            } else {
+                (was, is)
             };
             AttributeDrift {
                 path: attribute.path,
@@ -349,5 +369,19 @@ mod tests {
             assert!(!format!("{found:?}").contains("hunter"), "{found:?}");
             assert_eq!((&found[2].was, &found[2].is), (&json!(1), &json!(2)));
         }
+    }
+
+    #[test]
+    fn what_a_machine_is_started_with_is_masked_though_no_provider_marks_it() {
+        let change: ValueChange = serde_json::from_value(json!({
+            "actions": ["update"],
+            "before": {"user_data": "hunter1", "metadata": {"user_data": "hunter1", "a": "b"}, "all": [], "name": "a"},
+            "after": {"user_data": "hunter2", "metadata": null, "all": [{"user_data": "hunter2"}], "name": "b"},
+        }))
+        .unwrap();
+        let found = attributes(&change);
+        assert!(!format!("{found:?}").contains("hunter"), "{found:?}");
+        let name = found.iter().find(|one| one.path == "name").unwrap();
+        assert_eq!((&name.was, &name.is), (&json!("a"), &json!("b")));
     }
 }

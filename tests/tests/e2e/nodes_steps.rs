@@ -200,3 +200,62 @@ fn a_destroy_that_meets_a_conflict_is_tried_again_and_no_other() {
         assert_eq!(outcome.stderr.contains("still in use"), code == 0);
     }
 }
+
+/// A machine is never made again as its user data or its image moved: what is rendered for a cluster's machines, applied by
+/// the real provider with a variable in place of Talos' configuration, whose provider can't be had.
+#[test]
+fn machines_stay_when_their_user_data_or_image_moves() {
+    let cloud = OpenstackCloud::start();
+    let drill = drill(&cloud);
+    drill.write(
+        "nodes/cluster.yaml",
+        "kind: Cluster\nmetadata: { name: c }\nspec: { talosVersion: v1.11.2, endpoint: 'https://c.example.org:6443' }\n",
+    );
+    drill.write("nodes/workers.yaml", &workers(1));
+    let rendered = drill.json(0, &["render"]);
+    let text = |name: &str| {
+        let files = rendered["steps"][0]["files"].as_array().unwrap();
+        let file = files.iter().find(|file| file["name"] == name).unwrap();
+        file["text"].as_str().unwrap().to_owned()
+    };
+    let nodes = text("openstack.tf.json").replace(
+        "data.talos_machine_configuration.c_worker.machine_configuration",
+        "var.user_data",
+    );
+    assert!(nodes.contains("var.user_data"), "{nodes}");
+    drill.write("plain/openstack.tf.json", &nodes);
+    drill.write(
+        "plain/main.tf",
+        "terraform {\n  required_providers {\n    openstack = { source = \"terraform-provider-openstack/openstack\" }\n  }\n}\nvariable \"user_data\" {}\nvariable \"platform\" {}\nvariable \"target\" {}\nvariable \"run\" {}\n",
+    );
+    let phases = "[[phase]]\nid = \"1\"\n[[phase.step]]\nname = \"machines\"\ntofu = \"plain\"\nvars = { user_data = \"${target.user_data}\", platform = \"p\", target = \"t\", run = \"${target.run}\" }\n";
+    drill.write(
+        "rebuild.toml",
+        &format!(
+            "[platform]\nname = \"lab\"\n[tools]\ntofu = {{ cli_config = \"tofu.tfrc\" }}\n{phases}"
+        ),
+    );
+    let target = |user_data: &str, run: &str| {
+        let values = format!("[values]\nuser_data = \"{user_data}\"\nrun = \"{run}\"\n");
+        drill.write("targets/drill.toml", &format!("{}{values}", cloud.env()));
+    };
+    target("machine: one", "first");
+    drill.up();
+    let made = cloud.all("servers");
+    assert_eq!(made.len(), 1);
+    assert!(made[0]["user_data"].is_string(), "{made:?}");
+    cloud.calls();
+    target("machine: two", "second");
+    drill.write(
+        "plain/openstack.tf.json",
+        &nodes.replace(
+            "${data.openstack_images_image_v2.workers.id}",
+            "22222222-2222-2222-2222-222222222222",
+        ),
+    );
+    drill.up();
+    assert_eq!(cloud.calls(), [""; 0]);
+    assert_eq!(cloud.all("servers"), made);
+    drill.run(0, &["down", "--target", "drill"]);
+    assert_eq!(cloud.n_things(), 0);
+}

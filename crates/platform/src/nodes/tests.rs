@@ -15,11 +15,12 @@ fn files(phases: &str) -> MemoryFiles {
             "rebuild.toml",
             format!("[platform]\nname = \"lab\"\n[[phase]]\nid = \"1\"\n{phases}"),
         )
-        .with("targets/drill.toml", "")
+        .with("targets/drill.toml", ENCRYPTED)
         .with("nodes/workers.yaml", GROUP)
         .with("nodes/README.md", "no spec")
 }
 
+const ENCRYPTED: &str = "[encryption]\npassphrase = { env = \"PASSPHRASE\" }\n";
 const STEP: &str = "[[phase.step]]\nname = \"machines\"\nnodes = \"nodes\"\n";
 
 fn loaded(files: &MemoryFiles) -> Result<Definitions, String> {
@@ -178,4 +179,67 @@ fn machines_are_upgraded_before_the_step_that_configures_them() {
     assert!(lacking.contains("has no output `talosconfig`"), "{lacking}");
     let itself = of(upgrade.replace("machines", "upgrade")).expect_err("itself");
     assert!(itself.contains("names the step itself"), "{itself}");
+}
+
+#[test]
+fn credentials_that_a_target_lacks_are_named_and_stop_nothing() {
+    let warnings = |target: &str, files: MemoryFiles| -> Vec<String> {
+        let definitions = loaded(&files.with("targets/drill.toml", format!("{target}{ENCRYPTED}")))
+            .expect("no faults");
+        let all = definitions.warnings.iter();
+        all.map(|fault| {
+            format!(
+                "{}: {}",
+                fault.message,
+                fault.help.clone().unwrap_or_default()
+            )
+        })
+        .collect()
+    };
+    let lacking = warnings("", files(STEP));
+    assert_eq!(lacking.len(), 1, "{lacking:?}");
+    assert!(
+        lacking[0].contains("provider `openstack` of step `1.machines` must know the cloud")
+            && lacking[0].contains("`OS_CLOUD`"),
+        "{lacking:?}"
+    );
+    let none: [String; 0] = [];
+    assert_eq!(warnings("[env]\nOS_CLOUD = \"lab\"\n", files(STEP)), none);
+    let own = format!("{STEP}env = {{ OS_CLOUD = {{ from = \"OS_CLOUD\" }} }}\n");
+    assert_eq!(warnings("", files(&own)), none);
+    // What the step reads from Bitwarden is not missing; who opens Bitwarden is.
+    let secret = "kind: Secret\nmetadata: { name: s }\nspec: { from: 'item:2ea0a1d1-0e5c-4c7a-a8a7-b0d700b7c7aa', fields: [username], provider: { name: openstack, arguments: { password: password } } }\n";
+    let with_secret = warnings("", files(STEP).with("nodes/secret.yaml", secret));
+    assert_eq!(with_secret.len(), 1, "{with_secret:?}");
+    assert!(
+        with_secret[0].contains("provider `bitwarden`"),
+        "{with_secret:?}"
+    );
+}
+
+#[test]
+fn what_a_cluster_gives_out_feeds_later_steps_and_is_never_an_argument() {
+    let cluster = "kind: Cluster\nmetadata: { name: c }\nspec: { talosVersion: v1.11.2, endpoint: 'https://a:6443' }\n---\nkind: NodeGroup\nmetadata: { name: control }\nspec: { role: controlplane, count: 1, class: 'openstack:m1', config: { imageId: i, network: n } }\n";
+    let later = |how: &str| {
+        let step = "[[phase.step]]\nname = \"use\"\nexec = { apply = [\"true\"APPLY], verify = [\"true\"], teardown = [] }\n";
+        let (apply, env) = match how {
+            "env" => (
+                "",
+                "env = { K = \"${step.1.machines.kubeconfig}\", C = \"${step.1.machines.client_configuration}\", T = \"${step.1.machines.talosconfig}\" }\n",
+            ),
+            _ => (", \"${step.1.machines.kubeconfig}\"", ""),
+        };
+        files(&format!("{STEP}{}{env}", step.replace("APPLY", apply))).with("nodes/c.yaml", cluster)
+    };
+    let definitions = loaded(&later("env")).expect("no faults");
+    let used = &definitions.platform.phases[0].steps[1];
+    assert_eq!(used.refers_to().len(), 1);
+    let faults = loaded(&later("argument")).expect_err("a secret");
+    assert!(faults.contains("sensitive output `kubeconfig`"), "{faults}");
+    // Its state holds the cluster's own secrets, and is encrypted.
+    let open = loaded(&later("env").with("targets/drill.toml", "")).expect_err("an open state");
+    assert!(
+        open.contains("a secret of step `1.machines` reaches OpenTofu"),
+        "{open}"
+    );
 }

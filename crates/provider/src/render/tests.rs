@@ -60,6 +60,26 @@ fn the_small_real_platform() {
     }
 }
 
+/// The page shows this very platform, which is rendered above.
+#[test]
+fn the_page_on_specs_shows_what_is_rendered() {
+    let page = include_str!("../../../../docs/specs.md");
+    let shown = page
+        .split_once("```yaml\n")
+        .and_then(|(_, rest)| rest.split_once("```"));
+    assert_eq!(shown.map(|(shown, _)| shown), Some(PLATFORM));
+    for kind in [
+        "Cluster",
+        "NodeGroup",
+        "Network",
+        "Bucket",
+        "Secret",
+        "Project",
+    ] {
+        assert!(page.contains(&format!("\n## {kind}\n")), "{kind}");
+    }
+}
+
 #[test]
 fn the_same_specs_give_the_same_bytes_in_any_order_and_any_format() {
     let documents: Vec<&str> = PLATFORM.split("\n---\n").collect();
