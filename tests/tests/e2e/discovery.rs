@@ -49,7 +49,7 @@ fn drill(lan: &Lan) -> Drill {
         &program,
         format!(
             "#!/bin/sh\nexec {} {} \"$@\"\n",
-            env!("CARGO_BIN_EXE_fake-talosctl"),
+            env!("CARGO_BIN_EXE_fake_talosctl"),
             dir.display()
         ),
     )

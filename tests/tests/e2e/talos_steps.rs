@@ -31,7 +31,7 @@ impl Cluster {
             "talosctl",
             &format!(
                 "#!/bin/sh\nexec {} {} \"$@\"\n",
-                env!("CARGO_BIN_EXE_fake-talosctl"),
+                env!("CARGO_BIN_EXE_fake_talosctl"),
                 dir.display()
             ),
         );
