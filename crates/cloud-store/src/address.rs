@@ -27,8 +27,7 @@ impl Config {
     pub fn of_address(text: &str, chain: DefaultChain) -> Result<Self, OpenError> {
         let illegal = |why: &str| OpenError::Illegal {
             what: "address of a store",
-            // What stands before an `@` may be a secret.
-            value: text.split(['?', '@']).next().unwrap_or_default().to_owned(),
+            value: without_credentials(text),
             why: why.to_owned(),
         };
         let url = Url::parse(text).map_err(|error| illegal(&error.to_string()))?;
@@ -99,6 +98,16 @@ impl Config {
             None => Ok(config),
             Some(name) => Err(illegal(&format!("nobody knows what `{name}` is"))),
         }
+    }
+}
+
+/// An address as it may be shown: nothing of what stands before an `@`, which may be a secret, nor of the query.
+fn without_credentials(text: &str) -> String {
+    let place = text.split('?').next().unwrap_or_default();
+    match (place.split_once("://"), place.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        (None, Some(_)) => "…".to_owned(),
+        (_, None) => place.to_owned(),
     }
 }
 
