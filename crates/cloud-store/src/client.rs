@@ -44,11 +44,22 @@ enum Cloud {
 }
 
 /// What a conditional write is for.
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Condition<'a> {
     /// The key is absent.
     Absent,
     /// The key is in this version.
     Version(&'a Tag),
+}
+
+impl Condition<'_> {
+    /// Whether it holds for a value with this tag.
+    pub(crate) fn holds_for(self, there: &Tag) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Version(tag) => tag == there,
+        }
+    }
 }
 
 impl Client {

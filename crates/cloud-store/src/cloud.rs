@@ -296,7 +296,20 @@ impl CloudStore {
         body: &[u8],
         condition: Condition<'_>,
     ) -> Result<Option<Tag>, Fault> {
-        match self.write(path, body, condition)? {
+        let written = match self.write(path, body, condition) {
+            // A server that refuses by a request's head alone may close the connection under a long body, and its
+            // answer is lost. What is there tells the same, where it is neither ours nor what was to be replaced.
+            Err(fault @ Fault::BrokenOff { .. }) => {
+                return match self.read(path) {
+                    Ok(Some((found, tag))) if found != body && !condition.holds_for(&tag) => {
+                        Ok(None)
+                    }
+                    _ => Err(fault),
+                };
+            }
+            written => written?,
+        };
+        match written {
             Written::Done(tag) => Ok(Some(tag)),
             Written::Refused => Ok(None),
             Written::Unsure => match self.read(path)? {
