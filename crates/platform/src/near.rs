@@ -1,25 +1,6 @@
 //! The near right name: what a mistyped word most likely meant.
 
-/// Returns the candidate nearest to `word`, if one is near enough to be a likely slip.
-pub(crate) fn near<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    let wanted = fold(word);
-    let bound = (wanted.chars().count() / 3).clamp(1, 3);
-    candidates
-        .into_iter()
-        .filter(|candidate| *candidate != word)
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&wanted, &fold(candidate)),
-                candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= bound)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
+pub(crate) use provider::near;
 
 /// Says which word was meant, or else which words there are.
 pub(crate) fn hint<'a>(
@@ -48,18 +29,6 @@ pub(crate) fn hint<'a>(
         )),
         _ => Some(format!("{kind} here: {}", shown.join(", "))),
     }
-}
-
-fn fold(word: &str) -> String {
-    word.chars()
-        .map(|c| {
-            if c == '-' {
-                '_'
-            } else {
-                c.to_ascii_lowercase()
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -13,3 +13,4 @@ pub mod status;
 
 pub use credentials::{Credential, Missing};
 pub use name::ProviderName;
+pub use near::near;

@@ -1,10 +1,7 @@
 //! The near right name: what a mistyped word most likely meant.
 
 /// Returns the candidate nearest to `word`, if one is near enough to be a likely slip.
-pub(crate) fn near<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = fold(word);
     let bound = (wanted.chars().count() / 3).clamp(1, 3);
     candidates

@@ -79,17 +79,7 @@ impl TargetWorld<'_, '_> {
                 id.phase, self.bench.target.name
             )));
         }
-        let session = self
-            .bench
-            .applied_session(
-                &step.entry,
-                &step.applied,
-                &step.source,
-                def,
-                tofu,
-                &self.standing,
-            )?
-            .session;
+        let session = step.session(self, def, tofu)?;
         let plan = session
             .plan(PlanMode::RefreshOnly, &PlanOptions::default())
             .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;

@@ -10,13 +10,13 @@ use phase_engine::{
     Basis, Entry, ExitCode, Failure, Ledger, NotStored, Notes, PhaseId, RunState, StepEvent,
     StepId, StepStatus,
 };
-use platform::{PhaseDef, StepDef};
+use platform::{PhaseDef, StepDef, TofuStep};
 use preflight::{Looked, PlanFacts, StepObservation, Verdict};
 use record::{
     Applied, CallCommand, CallRecord, Decision, DecisionKind, Detail, Record, RecordLedger,
     StandingEntry, StateMark, Time,
 };
-use tofu::Planned;
+use tofu::{Planned, Session};
 
 use crate::api::{Machine, MendOptions, Site};
 use crate::error::{CallError, stopped};
@@ -450,6 +450,24 @@ impl MendStep {
     /// What they say of the step and its phase.
     pub(crate) fn def(&self) -> Result<(&PhaseDef, &StepDef), Failure> {
         self.source.applied_step(&self.entry.step, &self.applied)
+    }
+
+    /// A session on what the step was applied from.
+    pub(crate) fn session(
+        &self,
+        world: &TargetWorld<'_, '_>,
+        def: &StepDef,
+        tofu: &TofuStep,
+    ) -> Result<Session, Failure> {
+        let applied = world.bench.applied_session(
+            &self.entry,
+            &self.applied,
+            &self.source,
+            def,
+            tofu,
+            &world.standing,
+        )?;
+        Ok(applied.session)
     }
 
     /// The state of the step, which must be of the recorded lineage, and whether it is the recorded one.

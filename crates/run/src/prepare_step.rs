@@ -267,13 +267,7 @@ impl TargetWorld<'_, '_> {
         };
         let today = Arc::clone(self.today()?);
         self.guard(step, &plan, today.platform.phase(&step.phase))?;
-        let changes: Vec<PlannedChange> = plan
-            .outcome
-            .planned
-            .iter()
-            .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
-            .filter_map(planned_change)
-            .collect();
+        let changes = planned_makings(&plan);
         let report = session
             .init(false)
             .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
@@ -479,6 +473,16 @@ pub(crate) fn does_nothing(plan: &Planned) -> bool {
                 .as_ref()
                 .is_none_or(|action| action.as_str() == "noop")
         })
+}
+
+/// What a plan makes, as the record keeps it while nobody knows how far an apply came.
+pub(crate) fn planned_makings(plan: &Planned) -> Vec<PlannedChange> {
+    plan.outcome
+        .planned
+        .iter()
+        .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
+        .filter_map(planned_change)
+        .collect()
 }
 
 /// A planned change as the record keeps it.

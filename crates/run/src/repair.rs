@@ -9,7 +9,7 @@ use tofu::{ApplyWhat, PlanMode, PlanOptions};
 
 use crate::api::{Machine, MendOptions, Site};
 use crate::mend::{MendNotes, MendStep, Mending, mend};
-use crate::prepare_step::{does_nothing, planned_change};
+use crate::prepare_step::{does_nothing, planned_makings};
 use crate::session::Ended;
 use crate::stop::StopRequests;
 use crate::tofu_work::tofu_failure;
@@ -69,17 +69,7 @@ impl TargetWorld<'_, '_> {
                 id.phase, self.bench.target.name
             )));
         }
-        let session = self
-            .bench
-            .applied_session(
-                &step.entry,
-                &step.applied,
-                &step.source,
-                def,
-                tofu,
-                &self.standing,
-            )?
-            .session;
+        let session = step.session(self, def, tofu)?;
         let failed = |error| tofu_failure(&error, ExitCode::Failed);
         let mut is_started = false;
         if !self.agreed.keep.is_empty() {
@@ -100,13 +90,7 @@ impl TargetWorld<'_, '_> {
         self.unless_unreachable(step, &plan)?;
         let (phase, _) = step.def()?;
         self.guard(id, &plan, Some(phase))?;
-        let changes = plan
-            .outcome
-            .planned
-            .iter()
-            .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
-            .filter_map(planned_change)
-            .collect();
+        let changes = planned_makings(&plan);
         self.repair_starts(mending, step, changes)?;
         let notes = MendNotes {
             mending,

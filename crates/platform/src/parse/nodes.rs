@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phase_engine::StepId;
 
 use super::step::vars;
-use super::{Context, Outputs, Sees, Use, UsePlace};
+use super::{Context, Outputs};
 use crate::files::{Files, join};
 use crate::model::{StepKind, TofuStep};
 use crate::module::{Modules, RootModule};
@@ -25,12 +25,7 @@ pub(super) fn nodes(
     position: usize,
     context: &mut Context<'_>,
 ) -> (Option<StepKind>, Outputs) {
-    let vars = vars(section, id, context);
-    context.parsed.uses.push(Use {
-        exprs: vars.values().cloned().collect(),
-        sees: Sees::Before(position),
-        place: UsePlace::TofuVars,
-    });
+    let vars = vars(section, id, position, context);
     let Some(text) = field.string() else {
         return (None, Outputs::Unknown);
     };

@@ -265,12 +265,7 @@ fn tofu(
     position: usize,
     context: &mut Context<'_>,
 ) -> (Option<StepKind>, Outputs) {
-    let vars = vars(section, id, context);
-    context.parsed.uses.push(Use {
-        exprs: vars.values().cloned().collect(),
-        sees: Sees::Before(position),
-        place: UsePlace::TofuVars,
-    });
+    let vars = vars(section, id, position, context);
     let Some(text) = field.string() else {
         return (None, Outputs::Unknown);
     };
@@ -340,6 +335,7 @@ fn tofu(
 pub(super) fn vars(
     section: &Section<'_>,
     id: &StepId,
+    position: usize,
     context: &mut Context<'_>,
 ) -> BTreeMap<String, Expr> {
     let Some(vars) = section.section("vars", "`vars`") else {
@@ -348,7 +344,8 @@ pub(super) fn vars(
         }
         return BTreeMap::new();
     };
-    vars.fields()
+    let vars: BTreeMap<String, Expr> = vars
+        .fields()
         .into_iter()
         .filter_map(|field| {
             context
@@ -357,7 +354,13 @@ pub(super) fn vars(
                 .insert((id.clone(), field.name.clone()), field.key_span.clone());
             Some((field.name.clone(), field.expr()?))
         })
-        .collect()
+        .collect();
+    context.parsed.uses.push(Use {
+        exprs: vars.values().cloned().collect(),
+        sees: Sees::Before(position),
+        place: UsePlace::TofuVars,
+    });
+    vars
 }
 
 fn exec(
