@@ -247,7 +247,7 @@ fn write(
     let name = file.to_string_lossy();
     let edited = with_machines(&name, text.as_deref(), group, &chosen).map_err(|error| {
         unusable(&error).hint(
-            "nothing was written; name a `.toml` or `.json` file with that group, or one that is not there yet",
+            "nothing was written; name a file of specs with that group, or one that is not there yet",
         )
     })?;
     if let Some(directory) = path.parent() {

@@ -150,3 +150,35 @@ fn too_much_is_refused_and_a_missing_talosctl_is_said() {
     let said = drill.run(0, &["discover", &lan.network]).stdout;
     assert!(said.contains("`talosctl` is not installed"), "{said}");
 }
+
+/// A file with comments, as people keep them: it gains one line.
+#[test]
+fn a_file_of_yaml_gains_a_line_and_keeps_the_others() {
+    let lan = Lan::new();
+    let drill = drill(&lan);
+    let before = "# The garage: ask Ada first.\nkind: NodeGroup\nmetadata: { name: garage }\nspec:\n  role: worker   # never a control plane\n  class: metal\n  config:\n    machines:\n      192.168.1.9:\n        installDisk: /dev/sdb   # the small one\n    # schematicId: not yet\n---\nkind: Bucket\nmetadata: { name: logs }\nspec: { class: openstack }\n";
+    drill.write("nodes/garage.yaml", before);
+    let address = lan.waits.to_string();
+    drill.run(
+        0,
+        &[
+            "discover",
+            &lan.network,
+            "--write",
+            "nodes/garage.yaml",
+            "--group",
+            "garage",
+            "--accept",
+            &address,
+        ],
+    );
+    let after = std::fs::read_to_string(drill.dir().join("nodes/garage.yaml")).unwrap();
+    let line = format!(
+        "      \"{address}\": {{ \"installDisk\": \"/dev/sda\", \"networkInterface\": \"enp1s0\" }}\n"
+    );
+    assert_eq!(after.replace(&line, ""), before);
+    assert!(
+        after.contains(&format!("# the small one\n{line}")),
+        "{after}"
+    );
+}

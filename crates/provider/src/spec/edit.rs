@@ -5,7 +5,9 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, Value as Toml};
 
 use super::envelope::{Specs, Wanted};
 use super::fault::SpecFault;
+use super::insert::{self, Member};
 use super::kinds::Machine;
+use super::located::Located;
 use super::parse::Format;
 
 /// A machine that was found.
@@ -28,13 +30,18 @@ pub enum EditError {
         /// The file.
         file: String,
     },
-    /// Comments and order of a YAML file would be lost.
+    /// The table is written in a way that nothing can be put into safely.
     #[error(
-        "machines can't be added to a YAML file that is there: `{file}` would lose its comments"
+        "the machines of `{group}` are written in a way that none can be added to in `{file}`; these are missing: {}",
+        machines.join(", ")
     )]
-    Yaml {
+    NoPlace {
         /// The file.
         file: String,
+        /// The group.
+        group: String,
+        /// What a person would add, each as a member in JSON.
+        machines: Vec<String>,
     },
     /// The file has faults, or would have.
     #[error("`{file}` has faults: {}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -92,26 +99,94 @@ pub fn with_machines(
             faults,
         })
     };
-    if let Some(text) = text {
-        let is_there = read(text)?.all().iter().any(|spec| {
-            spec.name == group
-                && matches!(&spec.wanted, Wanted::NodeGroup(group) if matches!(group.machines, Machine::Metal(_)))
-        });
+    let Some(text) = text else {
+        let made = new(format, group, machines);
+        read(&made)?;
+        return Ok(made);
+    };
+    let specs = read(text)?;
+    let there = specs.all().iter().find_map(|spec| match &spec.wanted {
+        Wanted::NodeGroup(of) if spec.name == group => match &of.machines {
+            Machine::Metal(machines) => Some(machines),
+            _ => None,
+        },
+        _ => None,
+    });
+    let there = there.ok_or_else(no_group)?;
+    let mut added: Vec<FoundMachine> = Vec::new();
+    for machine in machines {
+        let is_there = there.contains_key(&machine.address)
+            || added.iter().any(|other| other.address == machine.address);
         if !is_there {
-            return Err(no_group());
+            added.push(machine.clone());
         }
     }
-    let edited = match (text, format) {
-        (None, format) => new(format, group, machines),
-        (Some(_), Format::Yaml) => {
-            let file = file.to_owned();
-            return Err(EditError::Yaml { file });
-        }
-        (Some(text), Format::Toml) => toml(text, group, machines).ok_or_else(no_group)?,
-        (Some(text), Format::Json) => json_text(text, group, machines).ok_or_else(no_group)?,
+    if added.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let edited = match format {
+        Format::Toml => toml(text, group, &added),
+        Format::Yaml | Format::Json => insert::with_members(text, group, &members(&added)),
     };
-    read(&edited)?;
-    Ok(edited)
+    // What was meant, and nothing else, must be what is read from it.
+    edited
+        .filter(|edited| is_addition(format, file, (text, edited), group, &added))
+        .ok_or_else(|| EditError::NoPlace {
+            file: file.to_owned(),
+            group: group.to_owned(),
+            machines: members(&added)
+                .into_iter()
+                .map(|member| format!("{}: {}", member.key, member.value))
+                .collect(),
+        })
+}
+
+/// Whether a text says what another one does, and these machines of a group besides.
+fn is_addition(
+    format: Format,
+    file: &str,
+    (before, after): (&str, &str),
+    group: &str,
+    added: &[FoundMachine],
+) -> bool {
+    let specs = |text: &str| -> Option<Vec<Json>> {
+        let all = format.read(file, text).ok()?;
+        Some(all.iter().map(Located::to_json).collect())
+    };
+    let (Some(mut expected), Some(found)) = (specs(before), specs(after)) else {
+        return false;
+    };
+    let spec = expected
+        .iter_mut()
+        .find(|spec| spec["kind"] == "NodeGroup" && spec["metadata"]["name"] == group);
+    let there = spec.and_then(|spec| spec["spec"]["config"]["machines"].as_object_mut());
+    if let (Some(there), Json::Object(added)) = (there, object(added)) {
+        there.extend(added);
+    }
+    expected == found && Specs::read([(file, after)]).is_ok()
+}
+
+/// Machines as members of a table, each in JSON.
+fn members(machines: &[FoundMachine]) -> Vec<Member> {
+    let quoted = |text: &str| Json::from(text).to_string();
+    let value = |machine: &FoundMachine| {
+        let members: Vec<String> = machine
+            .members()
+            .iter()
+            .map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)))
+            .collect();
+        match members.as_slice() {
+            [] => "{}".to_owned(),
+            _ => format!("{{ {} }}", members.join(", ")),
+        }
+    };
+    machines
+        .iter()
+        .map(|machine| Member {
+            key: quoted(&machine.address),
+            value: value(machine),
+        })
+        .collect()
 }
 
 fn object(machines: &[FoundMachine]) -> Json {
@@ -143,17 +218,8 @@ fn new(format: Format, group: &str, machines: &[FoundMachine]) -> String {
                 quoted(group),
                 if machines.is_empty() { " {}" } else { "" }
             );
-            for machine in machines {
-                let members: Vec<String> = machine
-                    .members()
-                    .iter()
-                    .map(|(key, value)| format!("{key}: {}", quoted(value)))
-                    .collect();
-                text += &format!(
-                    "      {}: {{ {} }}\n",
-                    quoted(&machine.address),
-                    members.join(", ")
-                );
+            for member in members(machines) {
+                text += &format!("      {}: {}\n", member.key, member.value);
             }
             text
         }
@@ -236,23 +302,6 @@ fn add_to_spec(spec: &mut dyn toml_edit::TableLike, machines: &[FoundMachine]) -
     Some(())
 }
 
-/// Adds to a JSON text: one spec, or a list of them.
-fn json_text(text: &str, group: &str, machines: &[FoundMachine]) -> Option<String> {
-    let mut document: Json = serde_json::from_str(text).ok()?;
-    let is_it = |spec: &Json| spec["kind"] == "NodeGroup" && spec["metadata"]["name"] == group;
-    let spec = match &mut document {
-        Json::Array(specs) => specs.iter_mut().find(|spec| is_it(spec))?,
-        spec => spec,
-    };
-    let all = spec["spec"]["config"]["machines"].as_object_mut()?;
-    if let Json::Object(found) = object(machines) {
-        for (address, machine) in found {
-            all.entry(address).or_insert(machine);
-        }
-    }
-    Some(format!("{document:#}\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,10 +344,6 @@ mod tests {
             );
             let more = [found("192.168.1.11", None), found("192.168.1.10", None)];
             let again = with_machines(file, Some(&text), "garage", &more);
-            if file.ends_with("ml") && !file.ends_with("toml") {
-                assert!(matches!(again, Err(EditError::Yaml { .. })));
-                continue;
-            }
             let again = again.expect("it can be added to");
             assert_eq!(
                 addresses(file, &again),
@@ -349,5 +394,81 @@ mod tests {
             with_machines("a.toml", Some(cloud), "g", &none),
             Err(EditError::NoGroup { .. })
         ));
+    }
+
+    /// Each text with two machines more, in the place of `@`: everything else is byte for byte what it was.
+    #[test]
+    fn yaml_and_json_files_keep_every_other_byte() {
+        let group = |machines: &str| {
+            format!(
+                "# the rack\nkind: Cluster # é\nmetadata: {{ name: c }}\nspec: {{ talosVersion: v1.11.2, endpoint: 'https://a:6443' }}\n---\nkind: NodeGroup\nmetadata: {{ name: garage }}   # in the \u{1f3e0}\nspec:\n  role: worker\n  class: metal\n  config:\n{machines}  configPatches:\n    - |\n      machine:\n        time: {{}}\n---\n# the end\n"
+            )
+        };
+        let plain = "\"10.0.0.8\": { \"networkInterface\": \"enp1s0\" }";
+        let disk =
+            "\"10.0.0.9\": { \"installDisk\": \"/dev/sdb\", \"networkInterface\": \"enp1s0\" }";
+        let lines = |indent: &str| format!("\n{indent}{plain}\n{indent}{disk}");
+        let list = format!(", {plain}, {disk}");
+        let json = |machines: &str| {
+            format!(
+                "[\n\t{{ \"kind\": \"Bucket\", \"metadata\": {{\"name\":\"garage\"}}, \"spec\": {{ \"class\": \"openstack\" }} }},\n\t{{\n\t\t\"kind\": \"NodeGroup\", \"spec\": {{ \"class\": \"metal\", \"role\": \"worker\", \"config\": {{ \"machines\": {machines} }} }},\n\t\t\"metadata\": {{ \"name\": \"garage\" }}\n\t}}\n]\n"
+            )
+        };
+        let cases = [
+            ("a.yaml", group("    machines:\n      10.0.0.1: { installDisk: /dev/sda } # old@\n      # no more\n"), lines("      ")),
+            ("a.yaml", group("    machines:\n        10.0.0.1:\n            installDisk: '/dev/sda'@\n    schematicId: abc\n"), lines("        ")),
+            ("a.yaml", group("    machines:\n      10.0.0.1:\n      10.0.0.2:@\n\n"), lines("      ")),
+            ("a.yaml", group("    machines: {@}\n"), format!(" {plain}, {disk} ")),
+            ("a.yaml", group("    machines: { 10.0.0.1: { installDisk: /dev/sda }@ }\n"), list.clone()),
+            ("a.yaml", group("    machines: { 10.0.0.1:@ }\n"), list.clone()),
+            ("a.yaml", group("    machines: {\n        10.0.0.1: {}@, # old\n      }\n"), format!(",\n        {plain},\n        {disk}")),
+            ("a.yaml", group("    machines:\n      10.0.0.1: {}@\n").replace('\n', "\r\n"), lines("      ").replace('\n', "\r\n")),
+            ("a.yaml", "kind: NodeGroup\nmetadata: { name: garage }\nspec:\n  role: worker\n  class: metal\n  config:\n    machines:\n      10.0.0.1: {}@".to_owned(), lines("      ")),
+            ("a.json", json("{@}"), format!(" {plain}, {disk} ")),
+            ("a.json", json("{\"10.0.0.1\":{}@}"), list),
+            ("a.json", json("{\n\t\t\t\"10.0.0.1\": {}@\n\t\t}"), format!(",\n\t\t\t{plain},\n\t\t\t{disk}")),
+        ];
+        let mut more = found("10.0.0.9", Some("/dev/sdb"));
+        more.network_interface = Some("enp1s0".to_owned());
+        for (file, text, added) in cases {
+            let before = text.replace('@', "");
+            let more = [
+                found("10.0.0.8", None),
+                found("10.0.0.1", Some("/dev/x")),
+                more.clone(),
+                more.clone(),
+            ];
+            let there = !addresses(file, &before).is_empty();
+            let more = if there {
+                &more[..]
+            } else {
+                &[more[0].clone(), more[2].clone()]
+            };
+            let after = with_machines(file, Some(&before), "garage", more);
+            assert_eq!(
+                after.unwrap_or_else(|error| panic!("{error}: {before}")),
+                text.replace('@', &added)
+            );
+            // Nothing new changes nothing.
+            let same = with_machines(file, Some(&before), "garage", &[]);
+            assert_eq!(same.expect("nothing to add"), before);
+        }
+    }
+
+    /// What can't be done safely is left to a person, who is told what is missing.
+    #[test]
+    fn a_table_that_others_use_too_is_left_alone() {
+        let shared = "kind: NodeGroup\nmetadata: { name: garage }\nspec: { role: worker, class: metal, labels: &all { a: b }, config: { machines: { 10.0.0.1: {} } } }\n---\nkind: NodeGroup\nmetadata: { name: attic }\nspec:\n  role: worker\n  class: metal\n  count: 1\n  config: { machines: { 10.0.0.2: {} } }\n";
+        let error = with_machines("a.yaml", Some(shared), "attic", &[found("10.0.0.9", None)])
+            .expect_err("`count` would be wrong");
+        assert!(error.to_string().contains("\"10.0.0.9\": {"), "{error}");
+        let anchored = "- kind: NodeGroup\n  metadata: { name: garage }\n  spec: { role: worker, class: metal, config: &config { machines: { 10.0.0.1: {} } } }\n- kind: NodeGroup\n  metadata: { name: attic }\n  spec: { role: worker, class: metal, config: *config }\n";
+        let error = with_machines(
+            "a.yaml",
+            Some(anchored),
+            "attic",
+            &[found("10.0.0.9", None)],
+        );
+        assert!(error.is_err(), "{error:?}");
     }
 }

@@ -3,6 +3,7 @@
 mod edit;
 mod envelope;
 mod fault;
+mod insert;
 mod kinds;
 mod located;
 mod network_kinds;
