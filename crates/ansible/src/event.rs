@@ -1,6 +1,6 @@
 //! What the callback plugin tells, one JSON object a line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -12,6 +12,12 @@ pub enum Event {
     Play {
         /// Its name.
         name: String,
+        /// The hosts that it names and the limit leaves.
+        #[serde(default)]
+        hosts: BTreeSet<String>,
+        /// Every host that the limit leaves.
+        #[serde(default)]
+        within: BTreeSet<String>,
     },
     /// A play had no host, and was left out.
     NoHosts,
@@ -32,6 +38,15 @@ pub enum Event {
         ignored: bool,
         /// What it said. May hold a secret: masked before it is shown or kept.
         message: String,
+    },
+    /// What a task changes, or would change: on demand alone. May hold a secret.
+    Diff {
+        /// The host.
+        host: String,
+        /// The task's name.
+        task: String,
+        /// The difference, as `diff -u` writes it.
+        text: String,
     },
     /// The end, with the counts of every host.
     Recap {

@@ -13,6 +13,7 @@ pub struct Tally {
     answered: BTreeMap<String, bool>,
     failures: Vec<(String, String, String)>,
     recap: Option<BTreeMap<String, HostCounts>>,
+    within: Option<BTreeSet<String>>,
 }
 
 /// What a run came to, worst first.
@@ -76,8 +77,21 @@ impl Tally {
                 }
             }
             Event::Recap { hosts } => self.recap = Some(hosts.clone()),
-            Event::Play { .. } | Event::NoHosts | Event::Task { .. } => {}
+            Event::Play { within, .. } => self.within = Some(within.clone()),
+            Event::NoHosts | Event::Task { .. } | Event::Diff { .. } => {}
         }
+    }
+
+    /// The hosts that the limit left, as Ansible understood it; `None` before the first play.
+    #[must_use]
+    pub fn within(&self) -> Option<&BTreeSet<String>> {
+        self.within.as_ref()
+    }
+
+    /// The counts of every host at the end; `None` where the run did not come that far.
+    #[must_use]
+    pub fn recap(&self) -> Option<&BTreeMap<String, HostCounts>> {
+        self.recap.as_ref()
     }
 
     /// Judges a run that ended with `exit`, and of which these hosts were expected.

@@ -10,4 +10,4 @@ mod run;
 
 pub use event::{Event, HostCounts, Status};
 pub use judge::{Tally, Verdict};
-pub use run::{Run, RunError};
+pub use run::{GRACE, Run, RunError, Stop};

@@ -41,7 +41,14 @@ class CallbackModule(CallbackBase):
         )
 
     def v2_playbook_on_play_start(self, play):
-        self._tell("play", name=play.get_name())
+        # `hosts` are those of this play, `within` all that the limit leaves: what a run is judged by.
+        inventory = play.get_variable_manager()._inventory
+        self._tell(
+            "play",
+            name=play.get_name(),
+            hosts=[host.get_name() for host in inventory.get_hosts(play.hosts)],
+            within=[host.get_name() for host in inventory.get_hosts("all")],
+        )
 
     def v2_playbook_on_no_hosts_matched(self):
         self._tell("no-hosts")
@@ -54,6 +61,16 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result):
         self._result("changed" if result._result.get("changed", False) else "ok", result)
+
+    def v2_on_file_diff(self, result):
+        said = result._result
+        if said.get("_ansible_no_log", False):
+            return
+        found = [one.get("diff") for one in said.get("results", []) if one.get("changed")] if "results" in said else [said.get("diff")]
+        for diff in found:
+            text = self._get_diff(diff) if diff else ""
+            if text:
+                self._tell("diff", host=result._host.get_name(), task=result._task.get_name(), text=text)
 
     def v2_runner_on_skipped(self, result):
         self._result("skipped", result)

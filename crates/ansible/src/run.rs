@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use process::files::{FileError, create_private_dir, write_atomically};
-use process::{Exit, How, Invocation, Progress, ReadError, SpawnError, Spawner};
+use process::{Exit, How, Invocation, KillError, Progress, ReadError, Signal, SpawnError, Spawner};
 
 use crate::event::Event;
 
@@ -30,6 +30,12 @@ pub struct Run {
     pub limit: Option<String>,
     /// Files of extra variables, in memory-backed storage where they hold a secret.
     pub extra_vars: Vec<PathBuf>,
+    /// Where roles are looked for, besides beside the playbook.
+    pub roles: Vec<PathBuf>,
+    /// Where collections are looked for, besides where Ansible itself has them.
+    pub collections: Vec<PathBuf>,
+    /// The ssh client; without it the first on the PATH.
+    pub ssh: Option<PathBuf>,
     /// Whether nothing may be changed.
     pub check: bool,
     /// Whether differences are printed.
@@ -37,6 +43,20 @@ pub struct Run {
     /// Its environment, besides what is set here. `ANSIBLE_*` of the caller must not be in it.
     pub env: BTreeMap<OsString, OsString>,
 }
+
+/// What the caller wants of a run that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Go on.
+    No,
+    /// End it: one SIGINT to its whole group, and SIGKILL when that was not enough within [`GRACE`].
+    Interrupt,
+    /// Kill its whole group at once.
+    Kill,
+}
+
+/// How long a run has to end after its one SIGINT.
+pub const GRACE: Duration = Duration::from_secs(20);
 
 /// A run could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +76,15 @@ pub enum RunError {
     /// Its output could not be read.
     #[error("the output of `ansible-playbook` could not be read")]
     Read(#[source] ReadError),
+    /// Something of it lives on after it was killed.
+    #[error("`ansible-playbook` and what it started could not be killed")]
+    Kill(#[source] KillError),
 }
 
 impl Run {
-    /// Runs to the end. Each line goes to `line`, with the event that it is, where it is one.
+    /// Runs to the end, or until `stop` ends it. Each line goes to `line`, with the event that it is, where it is one.
+    ///
+    /// `stop` is asked several times a second; what it once asked for is not taken back.
     ///
     /// # Errors
     /// When it can't be started or read. How it ended is no error here.
@@ -67,6 +92,7 @@ impl Run {
         &self,
         spawner: &dyn Spawner,
         how: &How,
+        stop: &dyn Fn() -> Stop,
         mut line: impl FnMut(&[u8], Option<Event>),
     ) -> Result<Exit, RunError> {
         const STEP: Duration = Duration::from_millis(200);
@@ -76,6 +102,8 @@ impl Run {
             program: self.program.clone(),
             source,
         })?;
+        let mut interrupted: Option<Instant> = None;
+        let mut is_killed = false;
         loop {
             match running.next(STEP).map_err(RunError::Read)? {
                 Progress::Line(bytes, _) => {
@@ -84,6 +112,19 @@ impl Run {
                 }
                 Progress::Quiet => {}
                 Progress::Ended(exit) => return Ok(exit),
+            }
+            let wanted = stop();
+            if wanted >= Stop::Interrupt && interrupted.is_none() {
+                interrupted = Some(Instant::now());
+                if wanted == Stop::Interrupt {
+                    // A signal that finds nobody is no fault: it has ended meanwhile.
+                    let _ = running.signal_group(Signal::Interrupt);
+                }
+            }
+            let is_over = interrupted.is_some_and(|since| since.elapsed() >= GRACE);
+            if (wanted == Stop::Kill || is_over) && !is_killed {
+                is_killed = true;
+                running.kill_group().map_err(RunError::Kill)?;
             }
         }
     }
@@ -109,6 +150,17 @@ impl Run {
             .env("PYTHONUNBUFFERED", "1")
             .arg("--inventory")
             .arg(&self.inventory);
+        for (name, paths) in [
+            ("ANSIBLE_ROLES_PATH", &self.roles),
+            ("ANSIBLE_COLLECTIONS_PATH", &self.collections),
+        ] {
+            if !paths.is_empty() {
+                call = call.env(name, joined(paths));
+            }
+        }
+        if let Some(ssh) = &self.ssh {
+            call = call.env("ANSIBLE_SSH_EXECUTABLE", ssh);
+        }
         if let Some(limit) = &self.limit {
             call = call.arg(format!("--limit={limit}"));
         }
@@ -124,7 +176,19 @@ impl Run {
     }
 }
 
-/// Groups may have a `-`; nothing is cached, logged or kept for a retry, and nobody is asked anything.
+fn joined(paths: &[PathBuf]) -> OsString {
+    let mut text = OsString::new();
+    for (number, path) in paths.iter().enumerate() {
+        if number > 0 {
+            text.push(":");
+        }
+        text.push(path);
+    }
+    text
+}
+
+/// Groups may have a `-`; nothing is cached, logged or kept for a retry, and nobody is asked anything. Modules
+/// go through the connection and not by a file on the host. No connection outlives the run that opened it.
 const CONFIG: &str = "[defaults]
 force_valid_group_names = ignore
 localhost_warning = False
@@ -133,6 +197,10 @@ nocows = True
 nocolor = True
 host_key_checking = True
 fact_caching = memory
+[connection]
+pipelining = True
+[ssh_connection]
+ssh_args = -o ControlMaster=no
 ";
 
 fn at_file(file: &Path) -> OsString {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ansible::{Event, Run, Status, Tally, Verdict};
+use ansible::{Event, Run, Status, Stop, Tally, Verdict};
 use process::{Exit, How, RealSpawner};
 
 struct Ended {
@@ -38,6 +38,9 @@ fn run(playbook: &str, check: bool) -> Ended {
         playbook: write("play.yml", playbook),
         limit: None,
         extra_vars: vec![write("vars.json", "{\"given\": \"hunter2-hunter2\"}")],
+        roles: Vec::new(),
+        collections: Vec::new(),
+        ssh: None,
         check,
         diff: false,
         env: [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")]
@@ -47,14 +50,19 @@ fn run(playbook: &str, check: bool) -> Ended {
     let mut tally = Tally::default();
     let mut events = Vec::new();
     let mut printed = Vec::new();
-    let followed = run.follow(&RealSpawner::direct(), &How::reader(), |line, event| {
-        printed.extend_from_slice(line);
-        printed.push(b'\n');
-        if let Some(event) = event {
-            tally.add(&event);
-            events.push(event);
-        }
-    });
+    let followed = run.follow(
+        &RealSpawner::direct(),
+        &How::reader(),
+        &|| Stop::No,
+        |line, event| {
+            printed.extend_from_slice(line);
+            printed.push(b'\n');
+            if let Some(event) = event {
+                tally.add(&event);
+                events.push(event);
+            }
+        },
+    );
     let exit = followed.expect("a run");
     let expected: BTreeSet<String> = ["web1", "web2"].map(str::to_owned).into();
     Ended {

@@ -43,6 +43,20 @@ impl Fleet {
     }
 }
 
+/// Variables as a document for `ansible-playbook --extra-vars @FILE.yml`: each value arrives as it is, and no
+/// template in one is run.
+#[must_use]
+pub fn variables_document(variables: &Map<String, Value>) -> String {
+    let mut text = String::from("---\n");
+    for (name, value) in variables {
+        let _ = writeln!(text, "{}: {}", quoted(name), flow(value));
+    }
+    if variables.is_empty() {
+        text.push_str("{}\n");
+    }
+    text
+}
+
 fn flow(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

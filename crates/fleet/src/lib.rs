@@ -16,6 +16,7 @@ mod script;
 mod workspace;
 
 pub use check::{Fault, HostsError};
+pub use document::variables_document;
 pub use host::{Address, Host, HostName, Jump};
 pub use pattern::PatternError;
 pub use workspace::{Fleet, FleetError, Workspace, WorkspaceName, WorkspaceNameError};

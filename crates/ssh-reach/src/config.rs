@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fleet::{Address, Fleet, Host, Jump};
 
@@ -37,6 +38,57 @@ pub(crate) struct Common<'a> {
     pub(crate) connect_seconds: u64,
 }
 
+/// Returns a configuration by which another program's ssh client gets to one host: by any name or address that
+/// it is given, through the same machines and with the same keys as here. Every key must be pinned already.
+///
+/// The file's path must hold no blank: the client passes it on for a jump host as it is.
+#[must_use]
+pub fn client_config(
+    fleet: &Fleet,
+    host: &Host,
+    known_hosts: &Path,
+    login: &Login,
+    patience: Duration,
+) -> String {
+    let mut text = String::new();
+    let hops = hops(&mut text, fleet, host);
+    let common = Common {
+        known_hosts,
+        login,
+        connect_seconds: patience.as_secs().max(1),
+    };
+    let jump = through(&hops);
+    let _ = write!(text, "{}", everything_else(&common, Check::Strict));
+    let _ = writeln!(text, "  ProxyJump {jump}");
+    text
+}
+
+/// Writes a block for each machine between, and returns their names.
+fn hops(text: &mut String, fleet: &Fleet, host: &Host) -> Vec<String> {
+    let mut hops = Vec::new();
+    for (index, hop) in jumps(fleet, host).iter().enumerate() {
+        let alias = format!("jump-{index}");
+        block(
+            text,
+            &alias,
+            hop.address.as_str(),
+            hop.port,
+            hop.user.as_deref(),
+        );
+        // Each machine is given the next one's connection by the client that reached it.
+        text.push_str("  ProxyJump none\n");
+        hops.push(alias);
+    }
+    hops
+}
+
+fn through(hops: &[String]) -> String {
+    match hops {
+        [] => "none".to_owned(),
+        hops => hops.join(","),
+    }
+}
+
 /// Returns the configuration for one host, with the ways to it in the order in which they are tried.
 ///
 /// Hosts of the fleet that lie between have been reached, and stand there with the address that answered.
@@ -47,25 +99,8 @@ pub(crate) fn of_host(
     check: Check,
 ) -> (String, Vec<Route>) {
     let mut text = String::new();
-    let mut hops = Vec::new();
-    for (index, hop) in jumps(fleet, host).iter().enumerate() {
-        let alias = format!("jump-{index}");
-        block(
-            &mut text,
-            &alias,
-            hop.address.as_str(),
-            hop.port,
-            hop.user.as_deref(),
-        );
-        // Each machine is given the next one's connection by the client that reached it.
-        text.push_str("  ProxyJump none\n");
-        hops.push(alias);
-    }
-    let jump = if hops.is_empty() {
-        "none".to_owned()
-    } else {
-        hops.join(",")
-    };
+    let hops = hops(&mut text, fleet, host);
+    let jump = through(&hops);
     let mut routes = Vec::new();
     for (index, address) in host.addresses.iter().enumerate() {
         let alias = format!("way-{index}");
@@ -292,6 +327,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn another_programs_client_goes_the_same_way_by_whatever_name_it_is_given() {
+        let hosts =
+            json!({ "web1": { "address": "192.0.2.1", "jump_host": "ops@192.0.2.9:2200" } });
+        let workspace = Workspace::parse("prod".parse().unwrap(), &hosts).unwrap();
+        let fleet = Fleet::new(vec![workspace]).unwrap();
+        let host = fleet.hosts().next().unwrap();
+        let config = client_config(
+            &fleet,
+            host,
+            Path::new("/own/known_hosts"),
+            &Login::File("/own/key".into()),
+            Duration::from_secs(10),
+        );
+        let says = by_client(&config, "192.0.2.1");
+        for line in [
+            "hostname 192.0.2.1\n",
+            "proxyjump jump-0",
+            "stricthostkeychecking true\n",
+            "batchmode yes\n",
+            "userknownhostsfile /own/known_hosts\n",
+            "identityfile /own/key\n",
+        ] {
+            assert!(says.contains(line), "no {line:?} in {says}");
+        }
+        let jump = by_client(&config, "jump-0");
+        for line in [
+            "hostname 192.0.2.9\n",
+            "port 2200\n",
+            "user ops\n",
+            "stricthostkeychecking true\n",
+        ] {
+            assert!(jump.contains(line), "no {line:?} in {jump}");
+        }
+        assert!(!jump.contains("proxyjump jump"), "{jump}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod onboard;
 mod reach;
 mod remote;
 
-pub use config::Login;
+pub use config::{Login, client_config};
 pub use ladder::{Decision, Ladder, Limits, Outcome, Rung};
 pub use onboard::{Check, HostKeys, OnboardError, pin_seen, prepare};
-pub use reach::{Reach, ReachError, Reached, Why};
+pub use reach::{HearFn, Heard, Reach, ReachError, Reached, StopFn, Why};

@@ -11,8 +11,13 @@ use process::files::{FileError, create_private_dir, write_atomically};
 
 use crate::attempt::{Top, Try};
 use crate::config::{self, Common, Login};
-use crate::ladder::{Decision, Ladder, Limits, Rung};
+use crate::ladder::{Decision, Ladder, Limits, Outcome, Rung};
 use crate::onboard::{Check, HostKeys, OnboardError, pin_seen, prepare};
+
+/// Asked whether to stop; from several threads.
+pub type StopFn<'a> = dyn Fn() -> bool + Sync + 'a;
+/// Told what became of a host; from several threads.
+pub type HearFn<'a> = dyn Fn(&HostName, &Heard) + Sync + 'a;
 
 /// How hosts are reached.
 #[derive(Clone)]
@@ -44,6 +49,23 @@ pub struct Reached {
     pub address: Address,
     /// The Python found there.
     pub python: String,
+}
+
+/// What became of a host while it was awaited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// It did not get past this rung yet.
+    Stands {
+        /// The rung.
+        rung: Rung,
+        /// What was answered there.
+        answer: String,
+    },
+    /// It is reached.
+    Reached {
+        /// The address that answered.
+        address: Address,
+    },
 }
 
 /// A host that was not reached.
@@ -122,7 +144,18 @@ impl Reach<'_> {
         &self,
         fleet: &Fleet,
         replaced: &BTreeSet<HostName>,
-        stop: &(dyn Fn() -> bool + Sync),
+        stop: &StopFn<'_>,
+    ) -> Vec<Result<Reached, ReachError>> {
+        self.all_heard(fleet, replaced, stop, &|_, _| {})
+    }
+
+    /// As [`Reach::all`], and tells `hear` whenever a host stands on another rung than before, or is reached.
+    pub fn all_heard(
+        &self,
+        fleet: &Fleet,
+        replaced: &BTreeSet<HostName>,
+        stop: &StopFn<'_>,
+        hear: &HearFn<'_>,
     ) -> Vec<Result<Reached, ReachError>> {
         let told = |host: &Host, why| ReachError {
             host: host.name.clone(),
@@ -162,8 +195,9 @@ impl Reach<'_> {
                 let waits: Vec<_> = now
                     .into_iter()
                     .map(|(number, host, check)| {
-                        let wait =
-                            scope.spawn(move || self.one(so_far_now, host, number, check?, stop));
+                        let wait = scope.spawn(move || {
+                            self.one(so_far_now, host, number, check?, (stop, hear))
+                        });
                         (number, host, wait)
                     })
                     .collect();
@@ -191,7 +225,7 @@ impl Reach<'_> {
         host: &Host,
         number: usize,
         check: Check,
-        stop: &(dyn Fn() -> bool + Sync),
+        (stop, hear): (&StopFn<'_>, &HearFn<'_>),
     ) -> Result<Reached, Why> {
         if let Some(Jump::Host(jump)) = &host.jump
             && fleet.reached_at(jump).is_none()
@@ -206,6 +240,7 @@ impl Reach<'_> {
         let mut routes = self.configure(fleet, host, check, &config_path, &first_sight)?;
         let begin = Instant::now();
         let mut ladder = Ladder::new(self.limits);
+        let mut stood_on = None;
         loop {
             let attempt = Try {
                 spawner: self.spawner,
@@ -221,6 +256,17 @@ impl Reach<'_> {
             if stop() {
                 return Err(Why::Stopped);
             }
+            if let Outcome::NotYet { rung, answer } = &outcome
+                && stood_on.replace(*rung) != Some(*rung)
+            {
+                hear(
+                    &host.name,
+                    &Heard::Stands {
+                        rung: *rung,
+                        answer: answer.clone(),
+                    },
+                );
+            }
             // Pinned at once: from here on the host must show that key.
             if check == Check::PinFirst && self.pin_first_sight(host, &first_sight)? {
                 check = Check::Strict;
@@ -228,6 +274,12 @@ impl Reach<'_> {
             }
             match ladder.after(begin.elapsed(), outcome) {
                 Decision::Reached(Top { route, python }) => {
+                    hear(
+                        &host.name,
+                        &Heard::Reached {
+                            address: route.address.clone(),
+                        },
+                    );
                     return Ok(Reached {
                         host: host.name.clone(),
                         address: route.address,

@@ -1,0 +1,362 @@
+//! Which machines the pinned keys belong to: by this, and by nothing else, is a pin ever given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fleet::{Fleet, Host, HostName};
+use known_hosts::{HostPort, KnownHostsError, KnownHostsFile, PublicKey};
+use process::files::{FileError, create_private_dir, write_atomically};
+use serde::{Deserialize, Serialize};
+
+/// The file beside a target's known hosts that says whose keys are pinned there.
+///
+/// Hosts are kept by a key of the caller's, which says where their output comes from. One call at a time may
+/// use it: the target's lock sees to that.
+#[derive(Debug, Clone)]
+pub struct Machines {
+    path: PathBuf,
+}
+
+/// Why the file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MachinesError {
+    /// It can't be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// It is not as it was written.
+    #[error("`{}` is damaged; remove it, and the known hosts beside it are taken as another machine's", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It can't be written.
+    #[error("cannot write down whose host keys are pinned")]
+    Write(#[source] FileError),
+    /// The pins themselves can't be changed.
+    #[error("cannot change the known hosts")]
+    KnownHosts(#[from] KnownHostsError),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Document {
+    schema: u32,
+    hosts: BTreeMap<String, BTreeMap<String, Machine>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Machine {
+    /// What the provider calls it; `None` where the output does not say.
+    machine_id: Option<String>,
+    /// Where it was onboarded, as the known hosts have it.
+    places: Vec<(String, u16)>,
+    /// What is pinned of it; written for another machine of ours alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+impl Machine {
+    fn of(host: &Host) -> Self {
+        let places = host.addresses.iter();
+        Self {
+            machine_id: host.machine_id.clone(),
+            places: places
+                .map(|address| (address.as_str().to_owned(), host.port))
+                .collect(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Another id is another machine. Without two ids nothing says so.
+    fn is_other_than(&self, before: &Self) -> bool {
+        matches!((&self.machine_id, &before.machine_id), (Some(now), Some(before)) if now != before)
+    }
+
+    fn host_ports(&self) -> impl Iterator<Item = HostPort> {
+        self.places
+            .iter()
+            .map(|(address, port)| HostPort::new(address, *port))
+    }
+}
+
+impl Machines {
+    /// The file at `path`, which need not exist.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Tells which hosts are other machines than those whose keys are pinned: those that nothing is known of, and
+    /// those with another `machine_id`.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn replaced(&self, key: &str, fleet: &Fleet) -> Result<BTreeSet<HostName>, MachinesError> {
+        let known = self.read()?;
+        let own = known.hosts.get(key);
+        let replaced = fleet.hosts().filter(|host| {
+            let now = Machine::of(host);
+            if let Some(before) = own.and_then(|hosts| hosts.get(host.name.as_str())) {
+                return now.is_other_than(before);
+            }
+            // The same door under another name: what was pinned there holds as well.
+            let elsewhere = known.hosts.values().flat_map(BTreeMap::values);
+            let mut elsewhere =
+                elsewhere.filter(|one| one.places.iter().any(|place| now.places.contains(place)));
+            elsewhere.all(|before| now.is_other_than(before))
+        });
+        Ok(replaced.map(|host| host.name.clone()).collect())
+    }
+
+    /// Writes down that these are the machines whose keys are pinned from now on. To be called before they are.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub fn remember(&self, key: &str, fleet: &Fleet) -> Result<(), MachinesError> {
+        let hosts = fleet
+            .hosts()
+            .map(|host| (host.name.as_str().to_owned(), Machine::of(host)));
+        let hosts = hosts.collect();
+        self.edit(|document| {
+            document.hosts.insert(key.to_owned(), hosts);
+        })
+    }
+
+    /// Takes back the pins of the machines that were remembered, wherever they were onboarded, and forgets them.
+    ///
+    /// # Errors
+    /// When a file can't be read or written.
+    pub fn forget(&self, key: &str, known_hosts: &Path) -> Result<(), MachinesError> {
+        let mut document = self.read()?;
+        let Some(hosts) = document.hosts.remove(key) else {
+            return Ok(());
+        };
+        // Where another output has the same door, its pin stays.
+        let left: BTreeSet<HostPort> = document
+            .hosts
+            .values()
+            .flat_map(BTreeMap::values)
+            .flat_map(Machine::host_ports)
+            .collect();
+        KnownHostsFile::at(known_hosts).edit(|known| {
+            for place in hosts.values().flat_map(Machine::host_ports) {
+                if !left.contains(&place) {
+                    known.forget(&place);
+                }
+            }
+            Ok::<_, KnownHostsError>(())
+        })?;
+        self.edit(|document| {
+            document.hosts.remove(key);
+        })
+    }
+
+    /// What another machine of ours needs to know these hosts again: ids, places, pinned public keys. No secret.
+    ///
+    /// # Errors
+    /// When a file can't be read.
+    pub fn snapshot(
+        &self,
+        key: &str,
+        known_hosts: &Path,
+    ) -> Result<serde_json::Value, MachinesError> {
+        let mut hosts = self.read()?.hosts.remove(key).unwrap_or_default();
+        let known = KnownHostsFile::at(known_hosts).read()?;
+        for machine in hosts.values_mut() {
+            let mut keys: Vec<String> = machine
+                .host_ports()
+                .flat_map(|place| known.find(&place).keys)
+                .map(|key| key.to_string())
+                .collect();
+            keys.sort();
+            keys.dedup();
+            machine.keys = keys;
+        }
+        Ok(serde_json::to_value(hosts).unwrap_or_default())
+    }
+
+    /// Takes over what [`Machines::snapshot`] gave on another machine, where nothing is known here. Says whether
+    /// it did.
+    ///
+    /// # Errors
+    /// When a file can't be read or written, or when the snapshot is none.
+    pub fn restore(
+        &self,
+        key: &str,
+        known_hosts: &Path,
+        snapshot: &serde_json::Value,
+    ) -> Result<bool, MachinesError> {
+        if self.read()?.hosts.contains_key(key) {
+            return Ok(false);
+        }
+        let damaged = |source| MachinesError::Damaged {
+            path: self.path.clone(),
+            source,
+        };
+        let hosts: BTreeMap<String, Machine> =
+            serde_json::from_value(snapshot.clone()).map_err(damaged)?;
+        KnownHostsFile::at(known_hosts).edit(|known| {
+            for machine in hosts.values() {
+                let keys: Vec<PublicKey> = machine
+                    .keys
+                    .iter()
+                    .filter_map(|key| key.parse().ok())
+                    .collect();
+                for place in machine.host_ports() {
+                    known.forget(&place);
+                    known.pin(&place, &keys);
+                }
+            }
+            Ok::<_, KnownHostsError>(())
+        })?;
+        let without_keys = hosts.into_iter().map(|(name, machine)| {
+            (
+                name,
+                Machine {
+                    keys: Vec::new(),
+                    ..machine
+                },
+            )
+        });
+        let without_keys = without_keys.collect();
+        self.edit(|document| {
+            document.hosts.insert(key.to_owned(), without_keys);
+        })?;
+        Ok(true)
+    }
+
+    fn read(&self) -> Result<Document, MachinesError> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| MachinesError::Damaged {
+                path: self.path.clone(),
+                source,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Document::default()),
+            Err(source) => Err(MachinesError::Read {
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut Document)) -> Result<(), MachinesError> {
+        let mut document = self.read()?;
+        edit(&mut document);
+        document.schema = 1;
+        if let Some(directory) = self.path.parent() {
+            create_private_dir(directory).map_err(MachinesError::Write)?;
+        }
+        let bytes = serde_json::to_vec_pretty(&document).unwrap_or_default();
+        write_atomically(&self.path, &bytes, 0o600).map_err(MachinesError::Write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fleet_of;
+
+    const KEY: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti";
+
+    fn fleet(hosts: Value) -> Fleet {
+        fleet_of("prod", &hosts).unwrap()
+    }
+
+    fn named(hosts: &BTreeSet<HostName>) -> Vec<&str> {
+        hosts.iter().map(HostName::as_str).collect()
+    }
+
+    fn two(first: Value, second: Value) -> Fleet {
+        fleet(
+            json!({ "web1": { "address": "192.0.2.1", "machine_id": first }, "web2": { "address": "192.0.2.2", "machine_id": second } }),
+        )
+    }
+
+    /// Case H1: another id is another machine; without two ids nothing says so.
+    #[test]
+    fn only_another_id_makes_another_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let machines = Machines::at(dir.path().join("own/machines.json"));
+        let before = two(json!("i-1"), json!(null));
+        assert_eq!(
+            named(&machines.replaced("1c.hosts", &before).unwrap()),
+            ["web1", "web2"],
+            "nothing is known of them"
+        );
+        machines.remember("1c.hosts", &before).unwrap();
+        for (first, second, expected) in [
+            (json!("i-1"), json!(null), vec![]),
+            (json!("i-2"), json!(null), vec!["web1"]),
+            (json!(null), json!("i-9"), vec![]),
+        ] {
+            let now = two(first, second);
+            assert_eq!(
+                named(&machines.replaced("1c.hosts", &now).unwrap()),
+                expected
+            );
+        }
+        let same_door = fleet(json!({ "other": { "address": "192.0.2.2" } }));
+        assert!(machines.replaced("2.more", &same_door).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_forgotten_takes_its_pins_along_and_leaves_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let known_hosts = dir.path().join("known_hosts");
+        let machines = Machines::at(dir.path().join("machines.json"));
+        let text =
+            format!("# ours\n192.0.2.1 {KEY}\n192.0.2.2 {KEY}\nelsewhere.example.org {KEY}\n");
+        write_atomically(&known_hosts, text.as_bytes(), 0o600).unwrap();
+        machines
+            .remember("1c.hosts", &two(json!("i-1"), json!("i-2")))
+            .unwrap();
+        machines.forget("1c.hosts", &known_hosts).unwrap();
+        let left = std::fs::read_to_string(&known_hosts).unwrap();
+        assert_eq!(left, format!("# ours\nelsewhere.example.org {KEY}\n"));
+        machines.forget("1c.hosts", &known_hosts).unwrap();
+    }
+
+    #[test]
+    fn another_machine_of_ours_takes_the_pins_over_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = (
+            dir.path().join("a/known_hosts"),
+            Machines::at(dir.path().join("a/m.json")),
+        );
+        let there = (
+            dir.path().join("b/known_hosts"),
+            Machines::at(dir.path().join("b/m.json")),
+        );
+        let fleet = two(json!("i-1"), json!("i-2"));
+        here.1.remember("k", &fleet).unwrap();
+        KnownHostsFile::at(&here.0)
+            .edit(|known| {
+                known.pin(&HostPort::new("192.0.2.1", 22), &[KEY.parse().unwrap()]);
+                Ok::<_, KnownHostsError>(())
+            })
+            .unwrap();
+        let snapshot = here.1.snapshot("k", &here.0).unwrap();
+        assert!(there.1.restore("k", &there.0, &snapshot).unwrap());
+        assert!(there.1.replaced("k", &fleet).unwrap().is_empty());
+        let known = KnownHostsFile::at(&there.0).read().unwrap();
+        assert_eq!(
+            known.find(&HostPort::new("192.0.2.1", 22)).keys,
+            [KEY.parse().unwrap()]
+        );
+        assert!(
+            !there.1.restore("k", &there.0, &json!({})).unwrap(),
+            "what is known here holds"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! What a playbook came to, and how that is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ansible::{HostCounts, Verdict};
+use process::Exit;
+
+use crate::hands::Hands;
+
+/// What a playbook came to. Everything in it is masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Played {
+    /// The verdict, by hosts.
+    pub verdict: Verdict,
+    /// How Ansible ended.
+    pub exit: Exit,
+    /// The counts of every host.
+    pub hosts: BTreeMap<String, HostCounts>,
+    /// The last lines that were no event: what Ansible itself had to say.
+    pub tail: Vec<String>,
+    /// Whether the caller asked it to stop.
+    pub is_stopped: bool,
+}
+
+/// A playbook that did not do its part.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct PlayFailed {
+    /// What happened, in a sentence.
+    pub what: String,
+    /// Why: a line for each host, or what Ansible said last.
+    pub why: Vec<String>,
+}
+
+impl Played {
+    /// The hosts on which something was changed, or would be in check mode.
+    ///
+    /// # Errors
+    /// When it did not end well on every host.
+    pub fn changed(&self) -> Result<&BTreeSet<String>, PlayFailed> {
+        let names = |hosts: &BTreeSet<String>| {
+            let names: Vec<String> = hosts.iter().map(|host| format!("`{host}`")).collect();
+            names.join(", ")
+        };
+        let (what, why) = match &self.verdict {
+            Verdict::Done { changed } => return Ok(changed),
+            Verdict::Broken { exit } => (
+                format!("Ansible did not come to its end ({exit})"),
+                self.tail.clone(),
+            ),
+            Verdict::NothingMatched => (
+                "no host matched: nothing was done".to_owned(),
+                vec!["no `hosts:` of the playbook names one of the hosts".to_owned()],
+            ),
+            Verdict::Failed { hosts, unreachable } => {
+                let mut why: Vec<String> = hosts
+                    .iter()
+                    .map(|(host, (task, message))| format!("`{host}`: task `{task}`: {message}"))
+                    .collect();
+                why.extend(
+                    unreachable
+                        .iter()
+                        .map(|host| format!("`{host}`: unreachable")),
+                );
+                (format!("tasks failed on {}", counted(hosts.len())), why)
+            }
+            Verdict::Unreachable { hosts } => (
+                format!("{} did not answer", counted(hosts.len())),
+                vec![format!(
+                    "unreachable: {}, whatever the playbook says about that",
+                    names(hosts)
+                )],
+            ),
+            Verdict::Missed { hosts } => (
+                format!("{} had no part in it", counted(hosts.len())),
+                vec![format!("no play was run on {}", names(hosts))],
+            ),
+        };
+        Err(PlayFailed { what, why })
+    }
+
+    /// One line: `2 hosts, 1 changed`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let n_changed = self
+            .hosts
+            .values()
+            .filter(|counts| counts.changed > 0)
+            .count();
+        format!("{}, {n_changed} changed", counted(self.hosts.len()))
+    }
+}
+
+fn counted(n: usize) -> String {
+    match n {
+        1 => "1 host".to_owned(),
+        n => format!("{n} hosts"),
+    }
+}
+
+impl Hands<'_> {
+    pub(crate) fn masked_verdict(&self, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Failed { hosts, unreachable } => Verdict::Failed {
+                hosts: hosts
+                    .into_iter()
+                    .map(|(host, (task, message))| {
+                        (host, (self.masked(&task), self.masked(&message)))
+                    })
+                    .collect(),
+                unreachable,
+            },
+            other => other,
+        }
+    }
+}
