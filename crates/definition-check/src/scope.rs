@@ -41,7 +41,7 @@ const TEST_FILES: [&str; 4] = [
     ".tofutest.json",
 ];
 
-/// Chooses what is checked: every root module that a step names, every local module that one of
+/// Chooses what is checked: every root module that a step or a workspace names, every local module that one of
 /// them reaches, everything below `modules/`, and the modules that tests of these bring along. Where
 /// rebuild.toml has faults, every directory of configuration files.
 pub(crate) fn subjects(bundle: &Bundle, survey: &Survey) -> Vec<Subject> {
@@ -53,7 +53,13 @@ pub(crate) fn subjects(bundle: &Bundle, survey: &Survey) -> Vec<Subject> {
     };
     let mut roots = BTreeSet::new();
     let mut chosen = BTreeSet::new();
-    for step in survey.platform.iter().flat_map(|platform| platform.steps()) {
+    let of_workspaces = survey
+        .platform
+        .iter()
+        .flat_map(|platform| &platform.workspaces)
+        .map(platform::WorkspaceDef::step);
+    let steps = survey.platform.iter().flat_map(|platform| platform.steps());
+    for step in steps.chain(of_workspaces) {
         if let StepKind::Tofu(step) = &step.kind {
             roots.insert(step.root.as_str());
             chosen.insert(step.root.as_str());

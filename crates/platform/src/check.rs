@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use phase_engine::StepId;
+use phase_engine::{StepId, TargetName};
 
 use crate::expr::{Expr, Located, Reference, dig};
 use crate::fault::{Fault, TextFile};
-use crate::model::{StepDef, StepKind};
+use crate::model::{Platform, StepDef, StepKind};
 use crate::module::RootModule;
 use crate::near::{hint, near};
 use crate::nodes::GIVEN_VARIABLES;
@@ -34,11 +34,24 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
     for each in uses {
         checker.walk(each, &checker.parsed.file.clone());
     }
-    let has_tofu = checker
+    // What a workspace of another target refers to is there, and is not here.
+    let own = |name: &TargetName| target.is_none_or(|target| target.target.name == *name);
+    let uses: Vec<&Use> = checker
         .parsed
-        .platform
-        .steps()
-        .any(|step| matches!(step.kind, StepKind::Tofu(_)));
+        .workspace_uses
+        .iter()
+        .filter(|(name, _)| own(name))
+        .map(|(_, each)| each)
+        .collect();
+    for each in uses {
+        checker.walk(each, &checker.parsed.file.clone());
+    }
+    let has_tofu = !checker.parsed.platform.workspaces.is_empty()
+        || checker
+            .parsed
+            .platform
+            .steps()
+            .any(|step| matches!(step.kind, StepKind::Tofu(_)));
     if let Some(target) = target {
         let place = if has_tofu {
             UsePlace::TofuEnv
@@ -66,7 +79,9 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
         checker.walk(&Use { exprs, sees, place }, &target.file);
     }
     let (mut read, tofu_secret) = (checker.read, checker.tofu_secret);
-    let tofu_secret = tofu_secret.or_else(|| rendered_secret(parsed));
+    let tofu_secret = tofu_secret
+        .or_else(|| rendered_secret(parsed))
+        .or_else(|| captured_secret(parsed, target));
     inputs(parsed, target, &mut read, report);
     if let Some(target) = target {
         crate::credentials::check(parsed, target, report);
@@ -358,6 +373,19 @@ fn rendered_secret(parsed: &Parsed) -> Option<(TextFile, Range<usize>, String)> 
     Some((parsed.file.clone(), step.span.clone(), what))
 }
 
+/// The first workspace of the target that is given captured secrets.
+fn captured_secret(
+    parsed: &Parsed,
+    target: Option<&ParsedTarget>,
+) -> Option<(TextFile, Range<usize>, String)> {
+    let name = &target?.target.name;
+    let mut workspaces = parsed.platform.workspaces.iter();
+    let found =
+        workspaces.find(|workspace| workspace.target == *name && !workspace.captured.is_empty())?;
+    let what = format!("what workspace `{}` captures", found.name());
+    Some((parsed.file.clone(), found.step().span.clone(), what))
+}
+
 /// Looks at where `talos` steps have their machines from.
 fn machines(parsed: &mut Parsed, report: &Report) {
     let position = |id: &StepId| parsed.declared.iter().position(|step| step.id == *id);
@@ -425,12 +453,20 @@ fn inputs(
 ) {
     let (file, spans) = (parsed.file.clone(), std::mem::take(&mut parsed.var_spans));
     let vars_unknown = std::mem::take(&mut parsed.vars_unknown);
-    for step in parsed
-        .platform
-        .phases
+    let Platform {
+        phases, workspaces, ..
+    } = &mut parsed.platform;
+    let steps = phases
         .iter_mut()
         .flat_map(|phase| &mut phase.steps)
-    {
+        .map(|step| (step, target, [].as_slice()));
+    let of_workspaces = workspaces.iter_mut().flat_map(|workspace| {
+        let own = target.filter(|target| target.target.name == workspace.target);
+        let captured = workspace.captured.as_slice();
+        let steps = workspace.phase.steps.iter_mut();
+        steps.map(move |step| (step, own, captured))
+    });
+    for (step, target, captured) in steps.chain(of_workspaces) {
         let StepDef {
             id,
             kind: StepKind::Tofu(tofu),
@@ -493,6 +529,7 @@ fn inputs(
             given.extend(right);
         }
         given.extend(module.set_by_tfvars.iter().map(String::as_str));
+        given.extend(captured.iter().map(String::as_str));
         if tofu.nodes.is_some() {
             given.extend(GIVEN_VARIABLES);
         }
@@ -544,6 +581,7 @@ fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, re
         .declared
         .iter()
         .any(|step| matches!(step.outputs, Outputs::Unknown));
+    let incomplete = incomplete || parsed.workspaces_unknown;
     if incomplete || parsed.declared.is_empty() || !parsed.vars_unknown.is_empty() {
         return;
     }

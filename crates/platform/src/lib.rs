@@ -30,13 +30,13 @@ pub use files::{
 };
 pub use init::{InitError, init};
 pub use load::{
-    Survey, TargetDefinitions, TargetFile, load, load_platform, load_target, load_today,
-    own_states, platform_name, store_of_text, survey, target_names,
+    Survey, TargetDefinitions, TargetFile, load, load_platform, load_platform_with, load_target,
+    load_target_with, load_today, own_states, platform_name, store_of_text, survey, target_names,
 };
 pub use model::{
     CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode, EnvValue,
-    EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, PhaseDef, Platform, ResidueDef, SshDef, StepDef,
-    StepKind, TalosStep, Target, TofuStep, ToolDef,
+    EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, NamedRoot, PhaseDef, Platform, ResidueDef,
+    SshDef, StepDef, StepKind, TalosStep, Target, TofuStep, ToolDef, WORKSPACE_PHASE, WorkspaceDef,
 };
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
 pub use module::{OwnState, backend_alone, is_configuration_file};

@@ -6,7 +6,7 @@ use crate::check;
 use crate::expr::{Expr, Reference};
 use crate::fault::{Fault, Faults, TextFile};
 use crate::files::{Files, PLATFORM_FILE};
-use crate::model::{Definitions, Platform, StepKind, Target};
+use crate::model::{Definitions, NamedRoot, Platform, StepKind, Target};
 use crate::module::Modules;
 use crate::near::near;
 use crate::parse::target::ParsedTarget;
@@ -108,6 +108,19 @@ pub fn load_target(
     target_file: Option<&TargetFile>,
     target: &TargetName,
 ) -> Result<TargetDefinitions, Faults> {
+    load_target_with(files, target_file, target, None)
+}
+
+/// The same with a workspace besides those that `rebuild.toml` has.
+///
+/// # Errors
+/// As [`load_target`].
+pub fn load_target_with(
+    files: &dyn Files,
+    target_file: Option<&TargetFile>,
+    target: &TargetName,
+    named: Option<&NamedRoot>,
+) -> Result<TargetDefinitions, Faults> {
     let alone = Report::default();
     let parsed_target = read_target(files, target_file, target, &alone);
     let (mut warnings, faults) = split(alone.take());
@@ -116,7 +129,7 @@ pub fn load_target(
         _ => return Err(Faults::sorted(faults)),
     };
     let report = Report::default();
-    let parsed = read_platform(files, Some(&target), false, &report);
+    let parsed = read_platform(files, Some(&target), false, named, &report);
     let (more, faults) = split(report.take());
     warnings.extend(more);
     let platform = match parsed {
@@ -137,8 +150,19 @@ pub fn load_target(
 /// # Errors
 /// Every fault of them, in order.
 pub fn load_platform(files: &dyn Files) -> Result<Platform, Faults> {
+    load_platform_with(files, None)
+}
+
+/// The same with a workspace besides those that `rebuild.toml` has.
+///
+/// # Errors
+/// As [`load_platform`].
+pub fn load_platform_with(
+    files: &dyn Files,
+    named: Option<&NamedRoot>,
+) -> Result<Platform, Faults> {
     let report = Report::default();
-    let parsed = read_platform(files, None, true, &report);
+    let parsed = read_platform(files, None, true, named, &report);
     let (_, faults) = split(report.take());
     match parsed {
         Some(parsed) if faults.is_empty() => Ok(parsed.platform),
@@ -191,7 +215,7 @@ fn name_in_platform_table(text: &str) -> Option<String> {
 /// Reads `rebuild.toml` and the root modules, with no target, and goes as far as it can.
 pub fn survey(files: &dyn Files) -> Survey {
     let report = Report::default();
-    let parsed = read_platform(files, None, false, &report);
+    let parsed = read_platform(files, None, false, None, &report);
     let (mut warnings, faults) = split(report.take());
     let own = parsed
         .iter()
@@ -261,13 +285,17 @@ fn read(
     report: &Report,
 ) -> (Option<Parsed>, Option<ParsedTarget>) {
     let target = read_target(files, target_file, target, report);
-    (read_platform(files, target.as_ref(), false, report), target)
+    (
+        read_platform(files, target.as_ref(), false, None, report),
+        target,
+    )
 }
 
 fn read_platform(
     files: &dyn Files,
     target: Option<&ParsedTarget>,
     as_stored: bool,
+    named: Option<&NamedRoot>,
     report: &Report,
 ) -> Option<Parsed> {
     let text = match files.read(PLATFORM_FILE) {
@@ -283,7 +311,7 @@ fn read_platform(
     };
     let doc = Doc::new(TextFile::new(PLATFORM_FILE, text), report);
     let modules = Modules::new(files, report);
-    let mut parsed = parse::platform(&doc, files, &modules, as_stored)?;
+    let mut parsed = parse::platform(&doc, files, &modules, as_stored, named)?;
     check::check(&mut parsed, target, report);
     Some(parsed)
 }

@@ -39,6 +39,8 @@ pub struct Platform {
     pub tools: BTreeMap<String, ToolDef>,
     /// The phases, in order.
     pub phases: Vec<PhaseDef>,
+    /// The workspaces of handoffs, by name.
+    pub workspaces: Vec<WorkspaceDef>,
     /// Files of the root modules that `nodes` steps are rendered into, by path within the bundle.
     pub rendered: BTreeMap<String, Vec<u8>>,
 }
@@ -69,9 +71,27 @@ impl Platform {
         Sequence::new(self.phases.iter().map(phase).collect())
     }
 
-    /// Returns the step with this id.
+    /// Returns the step with this id, one of a workspace too.
     pub fn step(&self, id: &StepId) -> Option<&StepDef> {
-        self.steps().find(|step| step.id == *id)
+        Some(self.step_in_phase(id)?.1)
+    }
+
+    /// Returns the step with this id and its phase, one of a workspace too.
+    pub fn step_in_phase(&self, id: &StepId) -> Option<(&PhaseDef, &StepDef)> {
+        let of_phase = |phase: &'_ &PhaseDef| phase.id == id.phase;
+        let of_workspaces = self.workspaces.iter().map(|workspace| &workspace.phase);
+        self.phases
+            .iter()
+            .chain(of_workspaces)
+            .filter(of_phase)
+            .find_map(|phase| Some((phase, phase.steps.iter().find(|step| step.id == *id)?)))
+    }
+
+    /// Returns the workspace with this name.
+    pub fn workspace(&self, name: &str) -> Option<&WorkspaceDef> {
+        self.workspaces
+            .iter()
+            .find(|workspace| workspace.name().as_str() == name)
     }
 
     /// Returns the phase with this id.
@@ -116,6 +136,51 @@ pub struct PhaseDef {
     pub residue: Vec<ResidueDef>,
     /// Bytes of `rebuild.toml` where its id stands.
     pub span: Range<usize>,
+}
+
+/// A root module that no step owns, applied by handoffs.
+#[derive(Debug, Clone)]
+pub struct WorkspaceDef {
+    /// The target that it is applied in.
+    pub target: TargetName,
+    /// The output that names the hosts.
+    pub hosts: String,
+    /// Variables that `bootstrap` captures: sensitive ones, which nothing else gives a value.
+    pub captured: Vec<String>,
+    /// The phase [`WORKSPACE_PHASE`] with one step, which applies the root module.
+    pub phase: PhaseDef,
+}
+
+/// The phase that the steps of workspaces are said to be in; no phase of a platform can have this id.
+pub const WORKSPACE_PHASE: &str = "workspace";
+
+impl WorkspaceDef {
+    /// Returns the step that applies its root module, `workspace.NAME`.
+    pub fn step(&self) -> &StepDef {
+        &self.phase.steps[0]
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &phase_engine::StepName {
+        &self.step().id.step
+    }
+
+    /// Returns its root module's path within the platform.
+    pub fn root(&self) -> &str {
+        match &self.step().kind {
+            StepKind::Tofu(tofu) => &tofu.root,
+            _ => "",
+        }
+    }
+}
+
+/// A root module that is named by its directory, on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedRoot {
+    /// Its path within the platform.
+    pub root: String,
+    /// The target that it is applied in.
+    pub target: TargetName,
 }
 
 /// One step.

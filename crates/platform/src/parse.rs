@@ -7,17 +7,18 @@ mod step;
 pub(crate) mod store;
 mod talos;
 pub(crate) mod target;
+mod workspace;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use phase_engine::{PhaseId, StepId};
+use phase_engine::{PhaseId, StepId, TargetName};
 use semver::VersionReq;
 
 use crate::expr::Expr;
 use crate::fault::TextFile;
 use crate::files::{Files, join};
-use crate::model::{PhaseDef, Platform, ToolDef};
+use crate::model::{NamedRoot, PhaseDef, Platform, ToolDef, WORKSPACE_PHASE};
 use crate::module::{Modules, RootModule};
 use crate::reader::{Doc, Field, Section};
 
@@ -35,6 +36,10 @@ pub(crate) struct Parsed {
     pub(crate) vars_unknown: Vec<StepId>,
     /// Every value in which references may stand.
     pub(crate) uses: Vec<Use>,
+    /// Whether a workspace can't be told for faults of its own: it may read anything.
+    pub(crate) workspaces_unknown: bool,
+    /// The same of workspaces, each with its target: no other target's values are meant.
+    pub(crate) workspace_uses: Vec<(TargetName, Use)>,
     /// Every other mention of a step.
     pub(crate) mentions: Vec<Mention>,
     /// Where the name of each variable stands that a step gives a value.
@@ -111,12 +116,14 @@ pub(crate) struct Context<'a> {
 
 /// Reads `rebuild.toml`; `None` when it is no TOML.
 ///
-/// `as_stored`: `files` are a bundle's, and hold what nodes steps were rendered into.
+/// `as_stored`: `files` are a bundle's, and hold what nodes steps were rendered into. `named` is a workspace besides
+/// those of the file.
 pub(crate) fn platform(
     doc: &Doc<'_>,
     files: &dyn Files,
     modules: &Modules<'_>,
     as_stored: bool,
+    named: Option<&NamedRoot>,
 ) -> Option<Parsed> {
     let document = doc.parse()?;
     let root = doc.root(&document);
@@ -131,6 +138,7 @@ pub(crate) fn platform(
                 time_budget: None,
                 tools: BTreeMap::new(),
                 phases: Vec::new(),
+                workspaces: Vec::new(),
                 rendered: BTreeMap::new(),
             },
             declared: Vec::new(),
@@ -138,6 +146,8 @@ pub(crate) fn platform(
             has_unnamed: false,
             vars_unknown: Vec::new(),
             uses: Vec::new(),
+            workspaces_unknown: false,
+            workspace_uses: Vec::new(),
             mentions: Vec::new(),
             var_spans: BTreeMap::new(),
         },
@@ -159,16 +169,6 @@ pub(crate) fn platform(
         context.parsed.platform.tools = tools(&section, files);
         section.finish();
     }
-    if let Some(field) = root.field("workspace") {
-        doc.fault(
-            field.key_span,
-            "not there yet",
-            "`[workspace]` is not there yet: `rebuild provision` comes with a later version",
-            Some(
-                "take it out; the workspace's root module can be a tofu step until then".to_owned(),
-            ),
-        );
-    }
     match root.field("phase") {
         Some(field) => phases(&field, &mut context),
         None => doc.report.push(
@@ -176,6 +176,12 @@ pub(crate) fn platform(
                 .fault_of_whole("`rebuild.toml` has no phases: it would build nothing")
                 .help("add a [[phase]] with an id and at least one [[phase.step]]"),
         ),
+    }
+    if let Some(section) = root.section("workspace", "[workspace]") {
+        workspace::workspaces(&section, &mut context);
+    }
+    if let Some(named) = named {
+        workspace::named(doc.report, named, &mut context);
     }
     root.finish();
     Some(context.parsed)
@@ -280,6 +286,14 @@ fn phases(field: &Field<'_>, context: &mut Context<'_>) {
         let id_field = section.required("id");
         let id = id_field.as_ref().and_then(|field| {
             let text = field.string()?;
+            if text == WORKSPACE_PHASE {
+                let message = format!("`{WORKSPACE_PHASE}` is what the steps of workspaces are in");
+                field.fault(
+                    "reserved",
+                    message,
+                    Some("give the phase another id".to_owned()),
+                );
+            }
             PhaseId::new(text)
                 .map_err(|error| field.fault("no legal id", error.to_string(), None))
                 .ok()

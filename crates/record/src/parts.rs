@@ -38,6 +38,8 @@ pub enum CallCommand {
     Accept,
     /// `state migrate`.
     Migrate,
+    /// A handoff's apply of its workspace, or its teardown.
+    Provision,
 }
 
 /// One invocation of `up` or `down` within the run, or of a command that mends what it left.

@@ -140,6 +140,8 @@ pub struct SuspectsOptions {
     pub gone: Vec<String>,
     /// A machine that is lost for good, with what it was at work on.
     pub lost_host: Option<String>,
+    /// The workspace of a handoff whose objects are meant, in place of the target's steps.
+    pub workspace: Option<String>,
 }
 
 /// Options of `state migrate`.

@@ -89,7 +89,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn read_outputs(&self, step: &StepId, standing: &Standing) -> Result<(), Failure> {
+    pub(crate) fn read_outputs(&self, step: &StepId, standing: &Standing) -> Result<(), Failure> {
         let Some(entry) = standing.once_called(&self.outputs.standing_name(step)) else {
             return Err(Failure::failed(format!(
                 "an output of step `{step}` is needed, and nothing stands of it"
@@ -152,14 +152,20 @@ impl Bench<'_> {
                 variables.insert(name.to_owned(), value.clone());
                 continue;
             }
-            let expr = tofu
-                .vars
-                .get(name)
-                .cloned()
-                .unwrap_or_else(|| Expr::target(name));
-            self.need_outputs([&expr], standing)?;
-            let scope = self.scope(&applied.target);
-            let resolved = resolve::value(step, &format!("variable `{name}`"), &expr, &scope)?;
+            let captured = self.captured_inputs().remove(name);
+            let resolved = match captured {
+                Some(captured) => captured,
+                None => {
+                    let expr = tofu
+                        .vars
+                        .get(name)
+                        .cloned()
+                        .unwrap_or_else(|| Expr::target(name));
+                    self.need_outputs([&expr], standing)?;
+                    let scope = self.scope(&applied.target);
+                    resolve::value(step, &format!("variable `{name}`"), &expr, &scope)?
+                }
+            };
             self.mask_value(&format!("{step}.{name}"), &resolved.value);
             variables.insert(name.to_owned(), resolved.value.clone());
             let sensitive = Resolved {

@@ -74,6 +74,10 @@ pub(crate) struct Bench<'m> {
     pub(crate) locks: Arc<CallLocks>,
     /// Who holds it.
     pub(crate) holder: Holder,
+    /// The workspace of a handoff that this call works on, in place of the target's steps.
+    pub(crate) workspace: Option<StepId>,
+    /// Variables of that workspace that come from memory only, as sensitive ones.
+    pub(crate) captured: Mutex<BTreeMap<String, Secret>>,
 }
 
 /// What a person agreed to, for whoever writes the record next.

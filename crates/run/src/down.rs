@@ -9,7 +9,7 @@ use record::CallCommand;
 use serde::Serialize;
 
 use crate::api::{DownOptions, Machine, Site};
-use crate::error::CallError;
+use crate::error::{CallError, stopped};
 use crate::open::{Held, OnFaults, Opened, target_name};
 use crate::operator::Watch;
 use crate::session::Ended;
@@ -182,6 +182,36 @@ pub(crate) fn tear_down_now(held: &Held<'_>) -> Result<Ended, CallError> {
     walk(held, None, None, None)
 }
 
+/// What a handoff made stands on what the target's steps made, and its state is in the store that goes with them.
+fn no_workspace_stands(held: &Held<'_>) -> Result<(), Failure> {
+    let standing = held
+        .bench
+        .server
+        .backend()
+        .list_workspaces()
+        .map_err(|error| stopped(&error))?;
+    if standing.is_empty() {
+        return Ok(());
+    }
+    let target = &held.bench.target.name;
+    let quoted: Vec<String> = standing.iter().map(|name| format!("`{name}`")).collect();
+    let ways: Vec<String> = standing
+        .iter()
+        .map(|name| format!("`rebuild provision down {name} --target {target}`"))
+        .collect();
+    let what = match standing.as_slice() {
+        [one] => format!("workspace `{one}` stands in target `{target}`"),
+        _ => format!(
+            "workspaces {} stand in target `{target}`",
+            quoted.join(", ")
+        ),
+    };
+    Err(Failure::new(ExitCode::Declined, what).hint(format!(
+        "nothing was touched; first {}, then `rebuild down --target {target}` again",
+        ways.join(", ")
+    )))
+}
+
 fn walk(
     held: &Held<'_>,
     forget: Option<&StepId>,
@@ -191,6 +221,9 @@ fn walk(
     let mut inner = held.ledger(CallCommand::Down)?;
     held.settle_leftovers(&mut inner)?;
     held.archive_ended(inner.record());
+    if forget.is_none() {
+        no_workspace_stands(held)?;
+    }
     held.settle_lost_hosts(&mut inner, lost_host)?;
     if held.bench.target.protected {
         crate::suspects::none_unsettled(inner.record(), held.bench.target.name.as_str())?;

@@ -105,7 +105,7 @@ pub struct NextShown {
 /// # Errors
 /// The target file or the store can't be read.
 pub fn explain(machine: &Machine, site: &Site) -> Result<Explanation, CallError> {
-    let (root, read) = definitions(machine, site)?;
+    let (root, read) = definitions(machine, site, None)?;
     let status = status(machine, site)?;
     let git = Git::find(machine.spawner.as_ref(), &machine.env);
     // Definitions that are under no git have no commit.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
+use platform::WORKSPACE_PHASE;
 use process::{Exit, Identity, Liveness, Waited, wait_until_dead};
 use record::Record;
 use secrets::{Masker, MemoryDir};
@@ -127,6 +128,14 @@ impl Bench<'_> {
             let Ok(step) = dir.key().as_str().replacen('/', ".", 1).parse::<StepId>() else {
                 continue;
             };
+            // What is left of another workspace, or of the target's own steps, is in another record.
+            let is_own = match &self.workspace {
+                Some(own) => step == *own,
+                None => step.phase.as_str() != WORKSPACE_PHASE,
+            };
+            if !is_own {
+                continue;
+            }
             let leftover = dir
                 .leftover(&self.masker)
                 .map_err(|error| stopped(&error))?;

@@ -58,6 +58,7 @@ pub mod ui;
 mod up;
 mod upgrade;
 mod verify_step;
+pub mod workspace;
 mod world;
 
 pub use accept::accept;

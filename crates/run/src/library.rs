@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phase_engine::{ExitCode, Failure, StepId};
-use platform::{Bundle, BundleFile, PhaseDef, Platform, StepDef};
+use platform::{Bundle, BundleFile, NamedRoot, PhaseDef, Platform, StepDef};
 use record::Applied;
 use secrets::TargetKey;
 use store::{Store, layout, settle};
@@ -37,13 +37,7 @@ impl Source {
                 ),
             )
         };
-        let phase = self.platform.phase(&id.phase).ok_or_else(missing)?;
-        let step = phase
-            .steps
-            .iter()
-            .find(|step| step.id == *id)
-            .ok_or_else(missing)?;
-        Ok((phase, step))
+        self.platform.step_in_phase(id).ok_or_else(missing)
     }
 }
 
@@ -118,6 +112,8 @@ impl Extras {
 /// Bundles of one call.
 pub(crate) struct Library {
     store: Arc<dyn Store>,
+    /// A workspace besides those that a bundle's own definitions have.
+    named: Option<NamedRoot>,
     key: Mutex<Option<Arc<TargetKey>>>,
     known: Mutex<BTreeMap<String, Arc<Source>>>,
     extras: Mutex<BTreeMap<String, Arc<Extras>>>,
@@ -125,9 +121,10 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, named: Option<NamedRoot>) -> Self {
         Self {
             store,
+            named,
             key: Mutex::new(None),
             known: Mutex::new(BTreeMap::new()),
             extras: Mutex::default(),
@@ -229,13 +226,14 @@ impl Library {
 
     fn read(&self, digest: &str) -> Result<Source, Failure> {
         let bundle = self.unpack(digest)?;
-        let platform = platform::load_platform(&bundle).map_err(|faults| {
-            Failure::new(
-                ExitCode::Stopped,
-                format!("bundle `{}` can't be understood", short(digest)),
-            )
-            .because(faults.render_plain())
-        })?;
+        let platform =
+            platform::load_platform_with(&bundle, self.named.as_ref()).map_err(|faults| {
+                Failure::new(
+                    ExitCode::Stopped,
+                    format!("bundle `{}` can't be understood", short(digest)),
+                )
+                .because(faults.render_plain())
+            })?;
         Ok(Source {
             bundle,
             platform,

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use phase_engine::{ExitCode, Failure, RunId, TargetName};
+use phase_engine::{ExitCode, Failure, RunId, StepId, TargetName};
 use platform::{
-    Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, Platform, Target,
+    Bundle, DirFiles, EncryptionMode, EnvValue, Faults, Git, GitView, NamedRoot, Platform, Target,
     TargetDefinitions,
 };
 use preflight::{KnownTarget, identify};
@@ -57,6 +57,17 @@ pub(crate) struct Opened<'m> {
     pub(crate) drill: Option<RequiredDrill>,
     /// Where each ended record is copied to.
     pub(crate) archive: Option<RecordStore>,
+    /// The workspace that the call is about, in place of the target's steps.
+    pub(crate) workspace: Option<Workspace>,
+}
+
+/// A workspace of a handoff.
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    /// Its step.
+    pub(crate) step: StepId,
+    /// Its root module, where it was named by its directory.
+    pub(crate) named: Option<NamedRoot>,
 }
 
 /// How a target gets another key.
@@ -129,11 +140,13 @@ pub(crate) fn the_known_store(
 pub(crate) fn definitions(
     machine: &Machine,
     site: &Site,
+    named: Option<&NamedRoot>,
 ) -> Result<(PathBuf, TargetDefinitions), CallError> {
     let name = target_name(site)?;
     let root = platform_dir(machine, site)?;
     let files = DirFiles::open(&root).map_err(|error| unusable(&error))?;
-    Ok((root, platform::load_target(&files, None, &name)?))
+    let found = platform::load_target_with(&files, None, &name, named)?;
+    Ok((root, found))
 }
 
 impl<'m> Opened<'m> {
@@ -148,6 +161,22 @@ impl<'m> Opened<'m> {
         ui: &Arc<dyn Ui>,
         faults: OnFaults,
     ) -> Result<Self, CallError> {
+        Self::open_on(machine, site, None, stop, ui, faults)
+    }
+
+    /// The same for a call about a workspace.
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub(crate) fn open_on(
+        machine: &'m Machine,
+        site: &Site,
+        workspace: Option<Workspace>,
+        stop: &Arc<StopRequests>,
+        ui: &Arc<dyn Ui>,
+        faults: OnFaults,
+    ) -> Result<Self, CallError> {
+        let named = workspace.as_ref().and_then(|one| one.named.as_ref());
         let (
             root,
             TargetDefinitions {
@@ -155,7 +184,7 @@ impl<'m> Opened<'m> {
                 platform,
                 warnings,
             },
-        ) = definitions(machine, site)?;
+        ) = definitions(machine, site, named)?;
         for warning in &warnings {
             ui.tell(&Notice::Warning {
                 message: warning.message.clone(),
@@ -315,6 +344,7 @@ impl<'m> Opened<'m> {
             storage,
             drill,
             archive,
+            workspace,
         })
     }
 
@@ -534,7 +564,8 @@ impl<'m> Opened<'m> {
         );
         let server = Server::start(Arc::new(backend), ServerOptions::default())
             .map_err(|error| stopped(&error))?;
-        let library = Library::new(Arc::clone(&store));
+        let named = self.workspace.as_ref().and_then(|one| one.named.clone());
+        let library = Library::new(Arc::clone(&store), named);
         library.unlock(Arc::clone(&key));
         if let Ok(today) = &self.today {
             library.add(Arc::clone(today));
@@ -568,6 +599,8 @@ impl<'m> Opened<'m> {
             storage: self.storage,
             locks: Arc::clone(&lock),
             holder,
+            workspace: self.workspace.map(|one| one.step),
+            captured: Mutex::default(),
         };
         Ok(Held {
             bench,

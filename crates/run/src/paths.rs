@@ -52,6 +52,12 @@ impl TargetPaths {
         self.root.join("logs")
     }
 
+    /// What stands of a handoff's workspace, and what it was applied from.
+    #[must_use]
+    pub(crate) fn workspace(&self, name: &str) -> PathBuf {
+        self.root.join("workspaces").join(name)
+    }
+
     /// The id of the store that this machine has seen.
     #[must_use]
     pub(crate) fn known(&self) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::{ApplyHow, ExitCode, Failure, Preparation, ResourceAddress, StepId};
-use platform::{PhaseDef, StepDef, StepKind, TofuStep};
+use platform::{PhaseDef, StepDef, StepKind, TofuStep, WORKSPACE_PHASE};
 use record::{Applied, Detail, PlannedChange, PlannedWork, Starting, ToolRecord, Values};
 use state_backend::GrantOptions;
 use tofu::{PlanMode, PlanOptions, Planned, Session, Slot};
@@ -75,6 +75,7 @@ impl TargetWorld<'_, '_> {
             StepKind::Tofu(tofu) => {
                 let mut inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
                 self.add_given(step, tofu, &mut inputs)?;
+                inputs.extend(self.bench.captured_inputs());
                 inputs
             }
             StepKind::Talos(talos) => {
@@ -370,15 +371,19 @@ impl TargetWorld<'_, '_> {
         if bench.agree_to_destroy(step, &addresses) {
             return Ok(());
         }
+        let allow = if step.phase.as_str() == WORKSPACE_PHASE {
+            "--allow-destroy".to_owned()
+        } else {
+            format!("--allow-destroy {}", step.phase)
+        };
         Err(Failure::new(
             ExitCode::Declined,
             format!("the plan guard stopped step `{step}`"),
         )
         .because(why)
         .hint(format!(
-            "nothing of this step was changed; agree at a terminal, or add `--allow-destroy {}`; for what is tainted \
-             `--replace ADDRESS` or `--keep ADDRESS`",
-            step.phase
+            "nothing of this step was changed; agree at a terminal, or add `{allow}`; for what is tainted \
+             `--replace ADDRESS` or `--keep ADDRESS`"
         )))
     }
 

@@ -83,6 +83,14 @@ impl SecretBook {
         Ok(book)
     }
 
+    /// Fetches more of them.
+    ///
+    /// # Errors
+    /// As [`SecretBook::fetch`].
+    pub(crate) fn need(&self, names: &BTreeSet<String>) -> Result<(), SecretError> {
+        names.iter().try_for_each(|name| self.get(name).map(drop))
+    }
+
     /// Returns a secret's value. One that only an older bundle refers to is fetched when it is asked for.
     pub(crate) fn expose(&self, name: &str) -> Option<String> {
         match self.get(name) {
@@ -158,6 +166,11 @@ fn secrets_of(exprs: &[&platform::Expr]) -> BTreeSet<String> {
             _ => None,
         })
         .collect()
+}
+
+/// Names the secrets that a step refers to.
+pub(crate) fn used_by_step(step: &platform::StepDef) -> BTreeSet<String> {
+    secrets_of(&step.exprs())
 }
 
 /// Names the secrets that the platform or the target's environment refers to.

@@ -71,14 +71,30 @@ impl Held<'_> {
 
     /// Opens the ledger of this call. Nothing is written before its first entry.
     pub(crate) fn ledger(&self, command: CallCommand) -> Result<RecordLedger, Failure> {
+        self.ledger_in(self.records_of_call(), command)
+    }
+
+    /// What stands of the target's own steps, whatever this call is about.
+    pub(crate) fn target_standing(&self) -> Result<Standing, Failure> {
+        let records = record::RecordStore::new(Arc::clone(&self.store));
+        Ok(Standing(
+            self.ledger_in(records, CallCommand::Provision)?.view(),
+        ))
+    }
+
+    fn ledger_in(
+        &self,
+        records: record::RecordStore,
+        command: CallCommand,
+    ) -> Result<RecordLedger, Failure> {
         let bench = &self.bench;
         let today = self.today.as_ref().ok();
         let sequence = match today {
-            Some(today) => today
+            Some(today) if bench.workspace.is_none() => today
                 .platform
                 .sequence()
                 .map_err(|error| unusable(&error))?,
-            None => Sequence::default(),
+            _ => Sequence::default(),
         };
         let call = self.call(command);
         let new_run = NewRun {
@@ -89,7 +105,7 @@ impl Held<'_> {
         };
         let clock = Arc::clone(&bench.machine.now);
         RecordLedger::open(
-            record::RecordStore::new(Arc::clone(&self.store)),
+            records,
             self.lock.fence(),
             sequence,
             new_run,
@@ -97,6 +113,17 @@ impl Held<'_> {
             Box::new(move || Time::from(clock())),
         )
         .map_err(|error| stopped(&error))
+    }
+
+    /// Where the record of this call lies: the target's store, or this machine for a workspace's.
+    fn records_of_call(&self) -> record::RecordStore {
+        let store: Arc<dyn store::Store> = match &self.bench.workspace {
+            None => Arc::clone(&self.store),
+            Some(step) => Arc::new(store::LocalStore::open(
+                self.paths.workspace(step.step.as_str()),
+            )),
+        };
+        record::RecordStore::new(store)
     }
 
     /// Waits for what a killed call started, brings what it left to the store, and records both.

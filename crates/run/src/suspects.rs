@@ -95,7 +95,16 @@ pub fn suspects(
     ui: &Arc<dyn Ui>,
 ) -> Result<SuspectsReport, CallError> {
     // What stands is settled with what it was applied from: faults of today's definitions don't matter.
-    let held = Opened::open(machine, site, stop, ui, OnFaults::GoOn)?.hold("suspects", None)?;
+    let workspace = match &options.workspace {
+        None => None,
+        Some(name) => {
+            let platform = site.platform.as_deref();
+            let found = crate::workspace::find(machine, platform, name, Some(&site.target))?;
+            Some(found.workspace())
+        }
+    };
+    let opened = Opened::open_on(machine, site, workspace, stop, ui, OnFaults::GoOn)?;
+    let held = opened.hold("suspects", None)?;
     let report = settled(&held, options);
     held.release();
     report.map_err(CallError::from)

@@ -12,6 +12,7 @@ use record::{Applied, Detail, StandingEntry, StateMark};
 use state_backend::GrantOptions;
 use tofu::{ApplyWhat, RunError, Session, Slot};
 
+use crate::bench::Bench;
 use crate::error::{failed, stopped};
 use crate::library::Source;
 use crate::resolve;
@@ -102,7 +103,7 @@ impl TargetWorld<'_, '_> {
         if found.is_none() {
             return match entry.and_then(|entry| entry.state.as_ref()) {
                 None => Ok(TeardownResult::Empty),
-                Some(mark) if self.was_retired(step, mark)? => Ok(TeardownResult::Empty),
+                Some(mark) if self.bench.was_retired(step, mark)? => Ok(TeardownResult::Empty),
                 Some(mark) => Err(self.lost_state(step, mark.serial).into()),
             };
         }
@@ -118,6 +119,7 @@ impl TargetWorld<'_, '_> {
                 let scope = self.bench.scope(values);
                 let mut inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
                 self.add_given(step, tofu, &mut inputs)?;
+                inputs.extend(self.bench.captured_inputs());
                 self.bench.session(Wanted {
                     step,
                     source,
@@ -207,28 +209,6 @@ impl TargetWorld<'_, '_> {
         detail.state = self.bench.mark(step).ok().flatten();
         detail.suspects = self.suspects(step, session, &error.outcome);
         Teardown::Failed(failure, Some(Box::new(detail)))
-    }
-
-    /// Whether an earlier call moved a step's state to its versions, once the step was proven gone, and was cut
-    /// before the ledger said so. Only then is the recorded serial, or a later one, among the versions: what is
-    /// overwritten in the course of things is older.
-    fn was_retired(&self, step: &StepId, mark: &StateMark) -> Result<bool, Failure> {
-        let backend = self.bench.server.backend();
-        let versions = backend
-            .versions(&step.key())
-            .map_err(|error| stopped(&error))?;
-        for version in versions
-            .iter()
-            .filter(|version| version.serial >= mark.serial)
-        {
-            let kept = backend
-                .read_version(version)
-                .map_err(|error| stopped(&error))?;
-            if kept.is_some_and(|kept| kept.header.lineage == mark.lineage) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// A state that the record knows and the store lacks: what it had made must be named.
@@ -453,6 +433,30 @@ impl TargetWorld<'_, '_> {
             .iter()
             .map(|address| self.bench.masked(address))
             .collect()
+    }
+}
+
+impl Bench<'_> {
+    /// Whether an earlier call moved a step's state to its versions, once the step was proven gone, and was cut
+    /// before the ledger said so. Only then is the recorded serial, or a later one, among the versions: what is
+    /// overwritten in the course of things is older.
+    pub(crate) fn was_retired(&self, step: &StepId, mark: &StateMark) -> Result<bool, Failure> {
+        let backend = self.server.backend();
+        let versions = backend
+            .versions(&step.key())
+            .map_err(|error| stopped(&error))?;
+        for version in versions
+            .iter()
+            .filter(|version| version.serial >= mark.serial)
+        {
+            let kept = backend
+                .read_version(version)
+                .map_err(|error| stopped(&error))?;
+            if kept.is_some_and(|kept| kept.header.lineage == mark.lineage) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

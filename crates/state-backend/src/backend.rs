@@ -308,6 +308,16 @@ impl StateBackend {
         Ok(paths.collect())
     }
 
+    /// The workspaces that have a state, by name; the steps of a target know nothing of them.
+    ///
+    /// # Errors
+    /// Where the store can't be read.
+    pub fn list_workspaces(&self) -> Result<Vec<String>, BackendError> {
+        let keys = self.store.list(layout::WORKSPACES)?;
+        let names = keys.iter().filter_map(layout::workspace_of_state);
+        Ok(names.map(ToOwned::to_owned).collect())
+    }
+
     /// The steps whose state is locked, as step keys.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The keys of a target: which value lies where under the target's prefix.
 //!
-//! A *step key* is `<phase>/<step>`, as `StepId::key()` of the phase engine writes it.
+//! A *step key* is `<phase>/<step>`, as `StepId::key()` of the phase engine writes it. That of a handoff's workspace is
+//! `workspace/<name>`, which is its state's key as it is.
 
 use crate::{Key, KeyError};
 
@@ -51,9 +52,9 @@ pub fn run_of_record(key: &Key) -> Option<&str> {
     (name != "head" && !name.contains('/')).then_some(name)
 }
 
-/// The state of a step.
+/// The state of a step, or of a workspace.
 pub fn state(step_key: &str) -> Result<Key, KeyError> {
-    Key::new(format!("state/{}", checked(step_key)?))
+    Key::new(place(step_key)?)
 }
 
 /// An earlier version of a step's state.
@@ -61,10 +62,10 @@ pub fn state(step_key: &str) -> Result<Key, KeyError> {
 /// Where another state with this serial is kept already (a step that was torn down and built
 /// again counts from the start), `copy` is 2 or more and shows in the key.
 pub fn state_version(step_key: &str, serial: u64, copy: u32) -> Result<Key, KeyError> {
-    let step_key = checked(step_key)?;
+    let place = place(step_key)?;
     match copy {
-        0 | 1 => Key::new(format!("state/{step_key}@{serial}")),
-        _ => Key::new(format!("state/{step_key}@{serial}.{copy}")),
+        0 | 1 => Key::new(format!("{place}@{serial}")),
+        _ => Key::new(format!("{place}@{serial}.{copy}")),
     }
 }
 
@@ -90,9 +91,20 @@ pub fn bundle(digest: &str) -> Result<Key, KeyError> {
     Key::new(format!("bundle/{digest}"))
 }
 
-/// The state of a handoff's workspace.
-pub fn workspace(name: &str) -> Result<Key, KeyError> {
-    Key::new(format!("workspace/{name}"))
+/// The name of the workspace of a state's key; `None` for its versions and for other keys.
+pub fn workspace_of_state(key: &Key) -> Option<&str> {
+    let name = key.as_str().strip_prefix(WORKSPACES)?;
+    checked(key.as_str()).ok().map(|_| name)
+}
+
+/// Where the state of a step or of a workspace lies.
+fn place(step_key: &str) -> Result<String, KeyError> {
+    let step_key = checked(step_key)?;
+    Ok(if step_key.starts_with(WORKSPACES) {
+        step_key.to_owned()
+    } else {
+        format!("{STATES}{step_key}")
+    })
 }
 
 /// Refuses a step key that isn't two parts, or that could be taken for a version.
@@ -127,6 +139,22 @@ mod tests {
         assert_eq!(step_of_state(&state), Some("1a/edge"));
         assert_eq!(step_of_state(&version), None);
         assert_eq!(step_of_state(&lock_json()), None);
+    }
+
+    #[test]
+    fn the_state_of_a_workspace_is_no_steps() {
+        let state = state("workspace/prod").unwrap();
+        let version = state_version("workspace/prod", 7, 2).unwrap();
+        assert_eq!(state.as_str(), "workspace/prod");
+        assert_eq!(version.as_str(), "workspace/prod@7.2");
+        assert_eq!(
+            state_lock("workspace/prod").unwrap().as_str(),
+            "lock/workspace/prod"
+        );
+        assert_eq!(step_of_state(&state), None);
+        assert_eq!(workspace_of_state(&state), Some("prod"));
+        assert_eq!(workspace_of_state(&version), None);
+        assert_eq!(workspace_of_state(&super::state("1a/edge").unwrap()), None);
     }
 
     #[test]

@@ -422,3 +422,119 @@ proptest! {
         prop_assert!(load(&files, None, &name("drill")).is_err());
     }
 }
+
+const WORKSPACE: &str = r#"
+[workspace.fleet]
+root = "stacks/fleet"
+target = "drill"
+captured = ["token"]
+vars = { network = "${step.1a.edge.net}" }
+[workspace.elsewhere]
+root = "stacks/fleet"
+target = "live"
+vars = { network = "${target.only_live_has_it}" }
+captured = ["token"]
+hosts = "machines"
+timeout = "5m"
+"#;
+
+fn with_workspaces() -> MemoryFiles {
+    files()
+        .with("rebuild.toml", format!("{PLATFORM}{WORKSPACE}"))
+        .with("targets/live.toml", TARGET)
+        .with(
+            "phases/1a/outputs.tf",
+            "output \"net\" {\n value = 1\n}\n",
+        )
+        .with(
+            "stacks/fleet/main.tf",
+            "variable \"zone\" {}\nvariable \"network\" {}\nvariable \"token\" {\n sensitive = true\n}\n\
+             output \"hosts\" {\n value = {}\n}\noutput \"machines\" {\n value = {}\n}\n",
+        )
+}
+
+#[test]
+fn a_workspace_is_a_step_of_its_own_that_belongs_to_one_target() {
+    let Definitions { platform, .. } = loaded(&with_workspaces());
+    let fleet = platform.workspace("fleet").unwrap();
+    assert_eq!(fleet.step().id.to_string(), "workspace.fleet");
+    assert_eq!(
+        (fleet.root(), fleet.hosts.as_str()),
+        ("stacks/fleet", "hosts")
+    );
+    assert_eq!(fleet.captured, ["token"]);
+    let inputs: Vec<&String> = tofu(&platform, "workspace.fleet").inputs.keys().collect();
+    assert_eq!(
+        inputs,
+        ["network", "zone"],
+        "a value of the target by its name"
+    );
+    assert!(
+        platform
+            .steps()
+            .all(|step| step.id.phase.as_str() != "workspace"),
+        "a run knows nothing of it"
+    );
+    let elsewhere = platform.workspace("elsewhere").unwrap();
+    assert_eq!(elsewhere.hosts, "machines");
+    assert_eq!(elsewhere.step().timeout, Some(Duration::from_secs(300)));
+    assert!(
+        !tofu(&platform, "workspace.elsewhere")
+            .inputs
+            .contains_key("zone"),
+        "no value of another target's"
+    );
+    // Of a bundle, which has no targets.
+    let stored = Bundle::from_files(
+        [
+            "rebuild.toml",
+            "phases/0/main.tf",
+            "phases/1a/main.tf",
+            "phases/1a/outputs.tf",
+            "modules/net/main.tf",
+            "stacks/fleet/main.tf",
+        ]
+        .map(|path| BundleFile {
+            path: path.to_owned(),
+            mode: 0o644,
+            bytes: with_workspaces().read(path).unwrap().unwrap(),
+        })
+        .into(),
+    )
+    .unwrap();
+    assert!(load_platform(&stored).unwrap().workspace("fleet").is_some());
+}
+
+#[test]
+fn a_directory_can_be_a_workspace_that_rebuild_toml_does_not_name() {
+    let files = with_workspaces().with(
+        "stacks/web/main.tf",
+        "variable \"zone\" {}\noutput \"hosts\" {\n value = {}\n}\n",
+    );
+    let named = |root: &str, target: &str| NamedRoot {
+        root: root.to_owned(),
+        target: name(target),
+    };
+    let load = |named: &NamedRoot| {
+        load_target_with(&files, None, &name("drill"), Some(named))
+            .unwrap()
+            .platform
+    };
+    let platform = load(&named("stacks/web", "drill")).unwrap();
+    assert_eq!(
+        platform.workspace("stacks-web").unwrap().root(),
+        "stacks/web"
+    );
+    assert!(
+        tofu(&platform, "workspace.stacks-web")
+            .inputs
+            .contains_key("zone")
+    );
+    let again = load(&named("stacks/fleet", "drill")).unwrap();
+    assert_eq!(again.workspaces.len(), 2, "it has a name already");
+    let faults = load(&named("phases/1a", "drill"))
+        .unwrap_err()
+        .render_plain();
+    assert!(faults.contains("what step `1a.edge` applies"), "{faults}");
+    assert!(faults.contains("the directory that was named"), "{faults}");
+}

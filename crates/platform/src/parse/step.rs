@@ -12,6 +12,7 @@ use super::{
 use crate::expr::Expr;
 use crate::files::join;
 use crate::model::{EnvValue, ExecStep, IgnoreDrift, StepDef, StepKind, TofuStep};
+use crate::module::RootModule;
 use crate::near::near;
 use crate::reader::{Field, Section};
 
@@ -192,7 +193,7 @@ fn step(
     })
 }
 
-fn digest(section: &Section<'_>) -> String {
+pub(super) fn digest(section: &Section<'_>) -> String {
     let bytes = section.canonical().to_string();
     Sha256::digest(bytes.as_bytes())
         .iter()
@@ -266,22 +267,45 @@ fn tofu(
     context: &mut Context<'_>,
 ) -> (Option<StepKind>, Outputs) {
     let vars = vars(section, id, position, context);
-    let Some(text) = field.string() else {
+    let Some((root, module)) = root_module(field, context) else {
         return (None, Outputs::Unknown);
     };
+    let outputs = if module.incomplete {
+        Outputs::Unknown
+    } else {
+        Outputs::Of(Arc::clone(&module))
+    };
+    (
+        Some(StepKind::Tofu(TofuStep {
+            root,
+            inputs: vars.clone(),
+            vars,
+            module,
+            nodes: None,
+        })),
+        outputs,
+    )
+}
+
+/// Reads the root module at the path that a field names.
+pub(super) fn root_module(
+    field: &Field<'_>,
+    context: &Context<'_>,
+) -> Option<(String, Arc<RootModule>)> {
+    let text = field.string()?;
     let Some(root) = join("", &text) else {
         field.fault(
             "outside of the platform",
             format!("root module `{text}` is not within the platform"),
             Some("a platform is one directory: move the root module into it".to_owned()),
         );
-        return (None, Outputs::Unknown);
+        return None;
     };
     let module = match context.modules.root(&root) {
         Ok(module) => module,
         Err(error) => {
             field.fault("can't be read", error.to_string(), None);
-            return (None, Outputs::Unknown);
+            return None;
         }
     };
     let Some(module) = module else {
@@ -313,23 +337,9 @@ fn tofu(
                 help,
             );
         }
-        return (None, Outputs::Unknown);
+        return None;
     };
-    let outputs = if module.incomplete {
-        Outputs::Unknown
-    } else {
-        Outputs::Of(Arc::clone(&module))
-    };
-    (
-        Some(StepKind::Tofu(TofuStep {
-            root,
-            inputs: vars.clone(),
-            vars,
-            module,
-            nodes: None,
-        })),
-        outputs,
-    )
+    Some((root, module))
 }
 
 pub(super) fn vars(

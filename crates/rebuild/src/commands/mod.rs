@@ -299,6 +299,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 imports: suspects.import,
                 gone: suspects.gone,
                 lost_host: suspects.lost_host,
+                workspace: None,
             };
             context.operated(suspects.stop.grace, Asks::Nothing, |stop, ui| {
                 calls::suspects(context, &site, &options, stop, ui)

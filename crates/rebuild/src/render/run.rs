@@ -186,6 +186,7 @@ fn call_row(call: &CallRecord) -> Vec<Cell> {
         CallCommand::Repair => "repair",
         CallCommand::Accept => "accept",
         CallCommand::Migrate => "state migrate",
+        CallCommand::Provision => "provision",
     };
     let end = match (call.ended, call.exit) {
         (Some(ended), Some(exit)) => format!(

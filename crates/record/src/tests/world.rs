@@ -351,7 +351,8 @@ impl Target {
             | CallCommand::Down
             | CallCommand::Repair
             | CallCommand::Accept
-            | CallCommand::Migrate => ledger.history(),
+            | CallCommand::Migrate
+            | CallCommand::Provision => ledger.history(),
         };
         Compared {
             ledger,

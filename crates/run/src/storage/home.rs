@@ -39,7 +39,7 @@ impl<'m> Home<'m> {
             TargetDefinitions {
                 target, platform, ..
             },
-        ) = definitions(machine, site)?;
+        ) = definitions(machine, site, None)?;
         let platform = platform.ok();
         let platform_name = match &platform {
             Some(platform) => platform.name.clone(),
