@@ -51,7 +51,7 @@ impl fmt::Display for KeyName {
 /// Those to whom secrets are sealed: each of them can open all.
 pub struct Recipients {
     pub(crate) all: Vec<Box<dyn age::Recipient + Send + Sync>>,
-    shown: Vec<String>,
+    pub(crate) shown: Vec<String>,
 }
 
 impl fmt::Debug for Recipients {
@@ -95,13 +95,25 @@ impl Recipients {
                     beginning.escape_debug().to_string(),
                 ));
             }
-            shown.push(text.to_owned());
+            shown.push(without_comment(text));
         }
         if all.is_empty() {
             return Err(RecipientError::None);
         }
         Ok(Self { all, shown })
     }
+
+    /// Each as it was given, but for the comment of an SSH key.
+    #[must_use]
+    pub fn shown(&self) -> &[String] {
+        &self.shown
+    }
+}
+
+/// The third word of an SSH key is its owner's remark.
+fn without_comment(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    words.join(" ")
 }
 
 /// The private keys that open envelopes.

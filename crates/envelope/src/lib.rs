@@ -5,12 +5,17 @@
 //! nobody who can't open it can change it, and is compared when it is opened: a file put in another's place
 //! is refused.
 //!
+//! To whom it is sealed, and when it was, stands beside it in the clear, so that it can be listed without any
+//! key; whoever opens it proves that too.
+//!
 //! A value is in memory only, and wiped there; what goes to disk is sealed.
 
 mod directory;
 mod keys;
+mod note;
 mod seal;
 
-pub use directory::{Envelope, EnvelopeError};
+pub use directory::{Envelope, EnvelopeError, Listed};
 pub use keys::{Identities, IdentityError, KeyName, KeyNameError, RecipientError, Recipients};
+pub use note::{Note, NoteError};
 pub use seal::{Expected, Label, OpenError, Opened, SealError, open, seal};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::keys::{Identities, KeyName, Recipients};
+use crate::note::{Note, Noted};
 
 /// The format of the line. A newer one is refused, not misread.
 const SCHEMA: u32 = 1;
@@ -123,11 +124,16 @@ struct Head {
     key: String,
 }
 
-/// Seals a value to every recipient.
+/// Seals a value to every recipient, at the time `now`.
 ///
 /// # Errors
 /// When a recipient's key can't be used.
-pub fn seal(label: &Label, value: &[u8], recipients: &Recipients) -> Result<Vec<u8>, SealError> {
+pub fn seal(
+    label: &Label,
+    value: &[u8],
+    recipients: &Recipients,
+    now: &str,
+) -> Result<Vec<u8>, SealError> {
     let failed = |why: String| SealError {
         key: label.key.clone(),
         why,
@@ -140,10 +146,16 @@ pub fn seal(label: &Label, value: &[u8], recipients: &Recipients) -> Result<Vec<
     };
     let mut head = serde_json::to_vec(&head).map_err(|error| failed(error.to_string()))?;
     head.push(b'\n');
+    let noted = Noted::new(&Note {
+        sealed_at: now.to_owned(),
+        recipients: recipients.shown.clone(),
+    })
+    .map_err(|error| failed(error.to_string()))?;
     let all = recipients
         .all
         .iter()
-        .map(|one| -> &dyn age::Recipient { one.as_ref() });
+        .map(|one| -> &dyn age::Recipient { one.as_ref() })
+        .chain(std::iter::once::<&dyn age::Recipient>(&noted));
     let encryptor =
         age::Encryptor::with_recipients(all).map_err(|error| failed(error.to_string()))?;
     let mut sealed = Vec::new();

@@ -7,6 +7,8 @@ use test_support::SshLab;
 use super::*;
 use crate::{IdentityError, RecipientError};
 
+const NOW: &str = "2026-03-02T10:00:00Z";
+
 fn label() -> Label {
     Label {
         target: "live".to_owned(),
@@ -40,7 +42,7 @@ fn each_recipient_opens_by_its_own_kind_of_key() {
     let (age_public, age_private) = x25519();
     let recipients = Recipients::parse([age_public, ssh_public]).unwrap();
     let label = label();
-    let sealed = seal(&label, b"value", &recipients).unwrap();
+    let sealed = seal(&label, b"value", &recipients, NOW).unwrap();
     for identities in [
         age_private,
         Identities::parse(&Secret::new(ssh_private)).unwrap(),
@@ -96,7 +98,7 @@ proptest! {
     ) {
         let (public, private) = x25519();
         let label = label();
-        let sealed = seal(&label, &value, &Recipients::parse([public]).unwrap()).unwrap();
+        let sealed = seal(&label, &value, &Recipients::parse([public]).unwrap(), NOW).unwrap();
         let opened = open(&sealed, expected(&label), &private).unwrap();
         prop_assert_eq!(opened.expose(), value.as_slice());
         let at = at.index(sealed.len());
