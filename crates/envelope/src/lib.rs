@@ -10,11 +10,13 @@
 //!
 //! A value is in memory only, and wiped there; what goes to disk is sealed.
 
+mod capture;
 mod directory;
 mod keys;
 mod note;
 mod seal;
 
+pub use capture::{Capture, CaptureError, Captured};
 pub use directory::{Envelope, EnvelopeError, Listed};
 pub use keys::{Identities, IdentityError, KeyName, KeyNameError, RecipientError, Recipients};
 pub use note::{Note, NoteError};

@@ -15,7 +15,6 @@ use crate::nodes::GIVEN_VARIABLES;
 use crate::parse::target::{ParsedTarget, env_exprs, is_legal_key};
 use crate::parse::{Outputs, Parsed, Sees, Use, UsePlace};
 use crate::reader::Report;
-use secrets::Source;
 
 /// Looks at every reference, fills in the inputs of tofu steps and finds what is left over.
 ///
@@ -194,13 +193,6 @@ impl Checker<'_> {
             return;
         };
         match target.target.secrets.get(name) {
-            Some(Source::Envelope(_)) => self.report.push(
-                fault(
-                    "not there yet",
-                    format!("secret `{name}` comes from an envelope, which is not there yet"),
-                )
-                .help("use `env`, `file` or `command` until it is"),
-            ),
             Some(_) => {}
             None if target.secret_spans.contains_key(name) => {}
             None => {

@@ -537,10 +537,10 @@ pub enum HostKeys {
     TrustFirst,
 }
 
-/// How secrets are kept under git.
+/// How secrets are kept under git: sealed, each in a file of its own beside the target file.
 #[derive(Debug, Clone)]
 pub struct EnvelopeDef {
-    /// Public keys that can open it.
+    /// Public keys whose owners can open it.
     pub recipients: Vec<String>,
     /// Where the key that opens it comes from.
     pub identity: Option<Source>,

@@ -125,6 +125,8 @@ pub(crate) enum Command {
     Providers(Providers),
     /// Scan networks once for machines that wait for their configuration
     Discover(Discover),
+    /// Seal secrets into the envelope of a target, open them, seal them to others
+    Secrets(Secrets),
 }
 
 /// `--target`, of which there is no default.
@@ -484,6 +486,51 @@ pub(crate) struct Discover {
     /// Add this machine without a question; may be given again
     #[arg(long, value_name = "ADDRESS", requires = "write")]
     pub(crate) accept: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Secrets {
+    #[command(subcommand)]
+    pub(crate) command: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Seal a value: from standard input, a file, or typed without being shown
+    Seal(SecretsSeal),
+    /// Print a value; not into a file or pipe unless `--force` says so
+    Open(SecretsOpen),
+    /// Seal every secret anew, to the recipients that the target file names now
+    Rekey(Target),
+    /// List the secrets: since when they are sealed, and to whom; no key is needed
+    List(Target),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SecretsSeal {
+    /// The secret's name: letters, digits, `-`, `_` and `.`
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Take the value from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Keep every byte: without it, one newline at the end is not part of the value
+    #[arg(long)]
+    pub(crate) exact: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SecretsOpen {
+    /// The secret's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print it although nobody reads it at a terminal, or it is no text
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Which served backend is meant.

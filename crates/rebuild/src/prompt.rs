@@ -10,6 +10,7 @@ use std::time::Duration;
 use run::stop::{StopLevel, StopRequests};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
+use zeroize::Zeroizing;
 
 use crate::stream;
 
@@ -37,27 +38,49 @@ pub(crate) fn is_in_foreground() -> bool {
 
 /// Asks and waits for a line.
 pub(crate) fn ask(question: &str, stop: &StopRequests) -> Reply {
+    asked(question, stop, Echo::Shown)
+}
+
+/// Asks for a line that the terminal does not show. The white space around it is part of it.
+///
+/// A terminal takes no longer line than [`LONGEST_LINE`]; one that reaches it may be cut, and counts as declined.
+pub(crate) fn ask_hidden(question: &str, stop: &StopRequests) -> Reply {
+    asked(question, stop, Echo::Hidden)
+}
+
+/// The most bytes of a line that a terminal keeps, its end apart (`man 3 termios`, canonical mode).
+pub(crate) const LONGEST_LINE: usize = 4095;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Echo {
+    Shown,
+    Hidden,
+}
+
+fn asked(question: &str, stop: &StopRequests, echo: Echo) -> Reply {
     let stdin = rustix::stdio::stdin();
-    let Ok(_line_mode) = LineMode::enter(stdin) else {
+    let Ok(_line_mode) = LineMode::enter(stdin, echo) else {
         return Reply::Declined;
     };
     // What was typed before the question was an answer to something else.
     if rustix::termios::tcflush(stdin, QueueSelector::IFlush).is_err() || !stream::err(question) {
         return Reply::Declined;
     }
-    let reply = read_line(stdin, stop);
-    if reply == Reply::Declined {
+    let reply = read_line(stdin, stop, echo);
+    // The newline that was typed is not shown either.
+    if reply == Reply::Declined || echo == Echo::Hidden {
         stream::err("\n");
     }
     reply
 }
 
-fn read_line(stdin: BorrowedFd<'_>, stop: &StopRequests) -> Reply {
+fn read_line(stdin: BorrowedFd<'_>, stop: &StopRequests, echo: Echo) -> Reply {
     let every = Timespec {
         tv_sec: 0,
         tv_nsec: LOOK.subsec_nanos().into(),
     };
-    let mut line = Vec::new();
+    // Room for the longest, so that it never moves and leaves no copy of what may be a secret behind.
+    let mut line = Zeroizing::new(Vec::with_capacity(2 * LONGEST_LINE));
     loop {
         if stop.level() != StopLevel::None {
             return Reply::Declined;
@@ -68,26 +91,30 @@ fn read_line(stdin: BorrowedFd<'_>, stop: &StopRequests) -> Reply {
             Ok(_) => {}
             Err(_) => return Reply::Declined,
         }
-        let mut buffer = [0; 1024];
-        match rustix::io::read(stdin, &mut buffer) {
+        let mut buffer = Zeroizing::new([0; 1024]);
+        match rustix::io::read(stdin, buffer.as_mut_slice()) {
             Ok(0) => return Reply::Declined,
             Ok(n) => line.extend(buffer.get(..n).unwrap_or_default()),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
             Err(_) => return Reply::Declined,
         }
-        if let Some(reply) = judge(&line) {
+        if let Some(reply) = judge(&line, echo) {
             return reply;
         }
     }
 }
 
 /// Judges what was read so far; `None` while the line goes on.
-fn judge(read: &[u8]) -> Option<Reply> {
+fn judge(read: &[u8], echo: Echo) -> Option<Reply> {
     if read.contains(&CTRL_C) {
         return Some(Reply::Declined);
     }
     let line = read.strip_suffix(b"\n")?;
     Some(match std::str::from_utf8(line) {
+        Ok(line) if echo == Echo::Hidden && line.len() < LONGEST_LINE => {
+            Reply::Line(line.to_owned())
+        }
+        Ok(_) if echo == Echo::Hidden => Reply::Declined,
         Ok(line) => Reply::Line(line.trim().to_owned()),
         Err(_) => Reply::Declined,
     })
@@ -100,13 +127,16 @@ struct LineMode<'a> {
 }
 
 impl<'a> LineMode<'a> {
-    fn enter(terminal: BorrowedFd<'a>) -> rustix::io::Result<Self> {
+    fn enter(terminal: BorrowedFd<'a>, echo: Echo) -> rustix::io::Result<Self> {
         let before = rustix::termios::tcgetattr(terminal)?;
         let mut modes = before.clone();
         modes.local_modes.remove(LocalModes::ISIG);
         modes
             .local_modes
             .insert(LocalModes::ICANON | LocalModes::ECHO);
+        if echo == Echo::Hidden {
+            modes.local_modes.remove(LocalModes::ECHO);
+        }
         modes.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
         rustix::termios::tcsetattr(terminal, OptionalActions::Now, &modes)?;
         Ok(Self { terminal, before })

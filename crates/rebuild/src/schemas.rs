@@ -41,6 +41,10 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("providers-schema", of::<SchemaDocument>());
     schemas.insert("render", of::<run::RenderReport>());
     schemas.insert("runs-list", of::<RunsDocument>());
+    schemas.insert("secrets-list", of::<run::sealing::SecretsList>());
+    schemas.insert("secrets-open", of::<run::sealing::SecretOpened>());
+    schemas.insert("secrets-rekey", of::<run::sealing::SecretsRekeyed>());
+    schemas.insert("secrets-seal", of::<run::sealing::SecretSealed>());
     schemas.insert("state-migrate", of::<run::Migrated>());
     schemas.insert("state-rekey", of::<run::Rekeyed>());
     schemas.insert("store-move", of::<run::StoreMove>());

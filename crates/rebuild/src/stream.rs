@@ -92,9 +92,14 @@ impl Terminals {
 
 /// Writes to standard output; false when nobody reads it any more.
 pub(crate) fn out(text: &str) -> bool {
+    out_bytes(text.as_bytes())
+}
+
+/// The same for what may be no text.
+pub(crate) fn out_bytes(bytes: &[u8]) -> bool {
     let mut stdout = std::io::stdout().lock();
     stdout
-        .write_all(text.as_bytes())
+        .write_all(bytes)
         .and_then(|()| stdout.flush())
         .is_ok()
 }

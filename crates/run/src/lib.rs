@@ -41,6 +41,8 @@ mod required_drill;
 mod rescue;
 mod resolve;
 mod scope;
+mod sealed;
+pub mod sealing;
 mod secret_book;
 mod session;
 mod standing;

@@ -9,6 +9,7 @@ use platform::{Platform, Reference, Target};
 use secrets::{FetchError, Masker, Secret, Source};
 
 use crate::api::Machine;
+use crate::sealed::{Sealed, SealedError};
 use crate::ui::{Notice, Ui};
 
 /// Why a secret is not there.
@@ -34,6 +35,12 @@ impl SecretError {
             FetchError::Command { .. } | FetchError::CommandFailed { .. } => {
                 "run the command by hand, and mend what it says".to_owned()
             }
+            FetchError::Envelope { source, .. } => {
+                source.downcast_ref::<SealedError>().map_or_else(
+                    || "mend the source".to_owned(),
+                    |why| why.hint(&self.target),
+                )
+            }
             _ => "mend the source".to_owned(),
         };
         format!(
@@ -46,6 +53,7 @@ impl SecretError {
 /// The secrets of a call, by name.
 pub(crate) struct SecretBook {
     sources: BTreeMap<String, Source>,
+    sealed: Sealed,
     target: String,
     machine: Machine,
     root: PathBuf,
@@ -70,6 +78,7 @@ impl SecretBook {
     ) -> Result<Self, SecretError> {
         let book = Self {
             sources: target.secrets.clone(),
+            sealed: Sealed::new(target, machine, root),
             target: target.name.to_string(),
             machine: machine.clone(),
             root: root.to_owned(),
@@ -116,10 +125,27 @@ impl SecretBook {
         let Some(source) = self.sources.get(name) else {
             return Ok(None);
         };
-        let secret = fetch_one(source, name, &self.target, &self.machine, &self.root)?;
+        let secret = match source {
+            Source::Envelope(entry) => self.opened(name, entry)?,
+            _ => fetch_one(source, name, &self.target, &self.machine, &self.root)?,
+        };
         self.masker.add(name, &secret);
         values.insert(name.to_owned(), secret.clone());
         Ok(Some(secret))
+    }
+}
+
+/// Opens one entry of the target's envelope; the key that opens it is fetched once a call.
+impl SecretBook {
+    fn opened(&self, name: &str, entry: &str) -> Result<Secret, SecretError> {
+        self.sealed.secret(entry).map_err(|source| SecretError {
+            name: name.to_owned(),
+            target: self.target.clone(),
+            source: Box::new(FetchError::Envelope {
+                name: entry.to_owned(),
+                source: Box::new(source),
+            }),
+        })
     }
 }
 

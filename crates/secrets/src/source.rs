@@ -95,20 +95,28 @@ pub enum FetchError {
         /// The end of its stderr, on one line.
         stderr: String,
     },
-    /// Envelopes are not there yet.
-    #[error(
-        "`envelope` as the source of secret `{name}` is not supported yet: use `env`, `file` or `command`"
-    )]
-    NotYet {
+    /// Whoever asked has no envelope to open.
+    #[error("there is no envelope here that could hold `{name}`")]
+    NoEnvelope {
         /// The entry.
         name: String,
+    },
+    /// The entry of an envelope was not opened.
+    #[error("cannot open the envelope's entry `{name}`")]
+    Envelope {
+        /// The entry.
+        name: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl Source {
     /// Fetches the secret, once; one trailing newline of a file or command is not part of it.
     ///
-    /// A command runs in the caller's environment and in `cwd`, with an empty stdin.
+    /// A command runs in the caller's environment and in `cwd`, with an empty stdin. What an envelope holds is
+    /// opened by whoever has the target's identity, not here.
     ///
     /// # Errors
     /// When there is no value, or an empty one.
@@ -126,7 +134,7 @@ impl Source {
             },
             Self::File(path) => self.checked(without_newline(self.read(path, home, cwd)?)),
             Self::Command(argv) => self.run(argv, caller_env, cwd, spawner),
-            Self::Envelope(name) => Err(FetchError::NotYet { name: name.clone() }),
+            Self::Envelope(name) => Err(FetchError::NoEnvelope { name: name.clone() }),
         }
     }
 

@@ -50,6 +50,7 @@ mod reports;
 mod required_drill;
 mod rescued;
 mod resume;
+mod sealed_secrets;
 mod secrecy;
 mod servers;
 mod signalled_again;

@@ -363,6 +363,66 @@ fn a_secret_may_stand_where_nobody_sees_it() {
 }
 
 /// Cuts, doubles or replaces a piece of a text.
+/// What the two keys are made of does not matter here; they are well formed.
+const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+const SSH: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsKLqeplhpW+uObz5dvMgjz1OxfM/XXUB+VHtZ6isGN fleet";
+
+#[test]
+fn an_envelope_is_sealed_to_keys_of_both_kinds_and_needs_one_that_opens_it() {
+    let with = |more: &str| {
+        let target = TARGET.replace(
+            "[secrets]\n",
+            "[secrets]\nsealed = { envelope = \"fleet-key\" }\n",
+        );
+        assert_ne!(target, TARGET);
+        load(
+            &files().with("targets/drill.toml", format!("{target}\n{more}")),
+            None,
+            &name("drill"),
+        )
+    };
+    let told = |more: &str| match with(more) {
+        Ok(_) => panic!("no fault: {more}"),
+        Err(faults) => faults
+            .iter()
+            .map(|fault| fault.message.clone())
+            .collect::<Vec<_>>(),
+    };
+    let keys = format!("[envelope]\nrecipients = [\"{AGE}\", \"{SSH}\"]\n");
+    let target = with(&format!("{keys}identity = {{ env = \"KEY\" }}\n"))
+        .unwrap()
+        .target;
+    assert_eq!(
+        target.secrets["sealed"],
+        Source::Envelope("fleet-key".into())
+    );
+    assert_eq!(target.envelope.unwrap().recipients.len(), 2);
+    let unopened = "`sealed` comes from the envelope, and the target does not say what opens it";
+    assert_eq!(told(""), [unopened]);
+    assert_eq!(told(&keys), [unopened]);
+    let ssh = "[ssh]\nidentity = { envelope = \"fleet-key\" }\n";
+    assert_eq!(
+        told(&format!("{keys}{ssh}")).len(),
+        2,
+        "the key of `[ssh]` as well"
+    );
+    let broken = format!("[envelope]\nrecipients = [\"age1x\"]\nidentity = {{ env = \"KEY\" }}\n");
+    assert!(told(&broken)[0].starts_with("a recipient is an `age1…` key"));
+    let path = TARGET.replace("[secrets]\n", "[secrets]\nx = { envelope = \"../x\" }\n");
+    let faults = load(
+        &files().with("targets/drill.toml", path),
+        None,
+        &name("drill"),
+    )
+    .unwrap_err();
+    assert!(
+        faults
+            .render_plain()
+            .contains("can't name a secret of the envelope")
+    );
+}
+
 fn mangled(text: &'static str) -> impl Strategy<Value = String> {
     (
         0..text.len(),

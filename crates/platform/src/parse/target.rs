@@ -79,6 +79,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     let ssh = root
         .section("ssh", "[ssh]")
         .and_then(|section| ssh(&section));
+    let envelope_field = root.field("envelope");
     let envelope = root
         .section("envelope", "[envelope]")
         .and_then(|section| envelope(&section));
@@ -99,6 +100,21 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         None => !root.has_slip_of(&[key], &SECTIONS),
     };
     let (has_values, has_secrets) = (readable("values"), readable("secrets"));
+    // A section with faults of its own says enough.
+    if envelope.is_some() || envelope_field.is_none() {
+        let can_open = envelope.as_ref().is_some_and(|def| def.identity.is_some());
+        for field in ["secrets", "ssh"]
+            .iter()
+            .filter_map(|name| root.field(name))
+        {
+            for field in inside(&field).iter().flat_map(Section::fields) {
+                let is_sealed = inside(&field).is_some_and(|from| from.field("envelope").is_some());
+                if is_sealed && !can_open {
+                    cannot_open(&field, envelope.is_some());
+                }
+            }
+        }
+    }
     root.finish();
     Some(ParsedTarget {
         has_encryption: encryption_field.is_some(),
@@ -230,6 +246,28 @@ fn ssh(section: &Section<'_>) -> Option<SshDef> {
     })
 }
 
+/// The keys of a table; none of what is no table.
+fn inside<'d>(field: &Field<'d>) -> Option<Section<'d>> {
+    field.is_table().then(|| field.section("")).flatten()
+}
+
+/// What comes from the envelope can't be had without the key that opens it.
+fn cannot_open(field: &Field<'_>, has_envelope: bool) {
+    let help = if has_envelope {
+        "add `identity = { file = \"~/.config/rebuild/age.key\" }` to `[envelope]`"
+    } else {
+        "add `[envelope]` with `recipients = [\"age1…\"]` and `identity = { file = \"…\" }`"
+    };
+    field.fault(
+        "can't be opened",
+        format!(
+            "`{}` comes from the envelope, and the target does not say what opens it",
+            field.name
+        ),
+        Some(help.to_owned()),
+    );
+}
+
 fn envelope(section: &Section<'_>) -> Option<EnvelopeDef> {
     let recipients = section.required("recipients").and_then(|field| {
         let recipients = field.strings()?;
@@ -237,11 +275,12 @@ fn envelope(section: &Section<'_>) -> Option<EnvelopeDef> {
             field.fault("empty", "an envelope that nobody can open", None);
         }
         for item in field.items().unwrap_or_default() {
-            if item.string().is_some_and(|text| !text.starts_with("age1")) {
+            let Some(text) = item.string() else { continue };
+            if envelope::Recipients::parse([text]).is_err() {
                 item.fault(
                     "no recipient",
-                    "a recipient is a public key that begins with `age1`",
-                    None,
+                    "a recipient is an `age1…` key, or the public half of an `ssh-ed25519` or `ssh-rsa` key",
+                    Some("`age-keygen -y` prints the one of an `age` key; of an SSH key it is the `.pub` file".to_owned()),
                 );
             }
         }
@@ -406,7 +445,14 @@ fn one_source(field: &Field<'_>) -> Option<Source> {
             }
             Some(Source::Command(argv))
         }
-        _ => field.string().map(Source::Envelope),
+        _ => {
+            let name = field.string()?;
+            if let Err(error) = name.parse::<envelope::KeyName>() {
+                field.fault("no name of a secret", error.to_string(), None);
+                return None;
+            }
+            Some(Source::Envelope(name))
+        }
     }
 }
 

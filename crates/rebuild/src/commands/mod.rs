@@ -4,6 +4,7 @@ pub(crate) mod backend;
 mod calls;
 pub(crate) mod init;
 pub(crate) mod providers;
+mod sealed;
 pub(crate) mod served;
 mod telling;
 
@@ -168,7 +169,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    fn site(&self, target: &args::Target) -> Site {
+    pub(super) fn site(&self, target: &args::Target) -> Site {
         Site {
             platform: self.platform.clone(),
             target: target.target.clone(),
@@ -381,6 +382,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
             calls::render(context, &options)
         }
         Command::Providers(providers) => providers::run(context, providers.command),
+        Command::Secrets(secrets) => sealed::run(context, &secrets.command),
         Command::Discover(discover) => {
             let options = DiscoverOptions {
                 networks: discover.networks,
