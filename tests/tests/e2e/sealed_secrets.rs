@@ -211,6 +211,7 @@ fn what_is_typed_is_asked_for_twice_and_never_shown() {
     terminal.wait().expect_code(5);
     let mut terminal = seal();
     terminal.expect("value of").send("\x03");
+    terminal.expect("no value was typed");
     assert!(terminal.is_sane());
     terminal.wait().expect_code(5);
     let opened = sealed
