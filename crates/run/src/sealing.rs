@@ -111,7 +111,7 @@ impl Desk {
     /// # Errors
     /// Faults of the target file, or a target that has no envelope.
     pub fn open(machine: &Machine, site: &Site) -> Result<Self, CallError> {
-        let (root, definitions) = definitions(machine, site)?;
+        let (root, definitions) = definitions(machine, site, None)?;
         let target = definitions.target;
         let desk = Self {
             target: target.name.to_string(),

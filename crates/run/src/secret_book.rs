@@ -125,27 +125,35 @@ impl SecretBook {
         let Some(source) = self.sources.get(name) else {
             return Ok(None);
         };
-        let secret = match source {
-            Source::Envelope(entry) => self.opened(name, entry)?,
-            _ => fetch_one(source, name, &self.target, &self.machine, &self.root)?,
-        };
-        self.masker.add(name, &secret);
+        let secret = self.take(name, source)?;
         values.insert(name.to_owned(), secret.clone());
         Ok(Some(secret))
     }
-}
 
-/// Opens one entry of the target's envelope; the key that opens it is fetched once a call.
-impl SecretBook {
-    fn opened(&self, name: &str, entry: &str) -> Result<Secret, SecretError> {
-        self.sealed.secret(entry).map_err(|source| SecretError {
-            name: name.to_owned(),
-            target: self.target.clone(),
-            source: Box::new(FetchError::Envelope {
-                name: entry.to_owned(),
-                source: Box::new(source),
+    /// Fetches a value from its source, the envelope included, and makes it known to the masker.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub(crate) fn take(&self, name: &str, source: &Source) -> Result<Secret, SecretError> {
+        let secret = match source {
+            // The key that opens it is fetched once a call.
+            Source::Envelope(entry) => self.sealed.secret(entry).map_err(|source| SecretError {
+                name: name.to_owned(),
+                target: self.target.clone(),
+                source: Box::new(FetchError::Envelope {
+                    name: entry.clone(),
+                    source: Box::new(source),
+                }),
             }),
-        })
+            _ => fetch_one(source, name, &self.target, &self.machine, &self.root),
+        }?;
+        self.masker.add(name, &secret);
+        Ok(secret)
+    }
+
+    /// The target's envelope.
+    pub(crate) fn sealed(&self) -> &Sealed {
+        &self.sealed
     }
 }
 

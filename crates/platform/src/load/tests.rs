@@ -407,8 +407,8 @@ fn an_envelope_is_sealed_to_keys_of_both_kinds_and_needs_one_that_opens_it() {
         2,
         "the key of `[ssh]` as well"
     );
-    let broken = format!("[envelope]\nrecipients = [\"age1x\"]\nidentity = {{ env = \"KEY\" }}\n");
-    assert!(told(&broken)[0].starts_with("a recipient is an `age1…` key"));
+    let broken = "[envelope]\nrecipients = [\"age1x\"]\nidentity = { env = \"KEY\" }\n";
+    assert!(told(broken)[0].starts_with("a recipient is an `age1…` key"));
     let path = TARGET.replace("[secrets]\n", "[secrets]\nx = { envelope = \"../x\" }\n");
     let faults = load(
         &files().with("targets/drill.toml", path),

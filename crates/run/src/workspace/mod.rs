@@ -4,6 +4,7 @@
 //! the plan guard, rescues. Only what stands of it is written down elsewhere: on this machine, beside the
 //! target's working directory. Its state is `workspace/<name>`, of which the target's own steps know nothing.
 
+mod sealed;
 mod site;
 mod teardown;
 
@@ -202,14 +203,8 @@ impl<'m> Workspace<'m> {
     /// # Errors
     /// Whatever stops or ends a step of a run; objects of it may exist that are in no state.
     pub fn apply(&self, options: &WorkspaceApply) -> Result<WorkspaceApplied, Failure> {
-        let lacking: Vec<String> = {
-            let given = self.held.bench.captured_inputs();
-            let captured = self.captures()?;
-            captured
-                .into_iter()
-                .filter(|name| !given.contains_key(name))
-                .collect()
-        };
+        self.give_sealed(None)?;
+        let lacking = self.lacking(self.captures()?);
         if !lacking.is_empty() {
             return Err(Failure::new(
                 ExitCode::Unusable,

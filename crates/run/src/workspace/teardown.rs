@@ -118,6 +118,7 @@ impl<'m> Workspace<'m> {
         if standing.get(step).is_none() && bench.mark(step)?.is_none() {
             return Ok(false);
         }
+        self.give_sealed(None)?;
         let world = self.world(standing, Agreed::default())?;
         ledger
             .append(vec![
