@@ -228,7 +228,10 @@ fn wipe(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-#[expect(clippy::disallowed_methods, reason = "files as a play would write them")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "files as a play would write them"
+)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
