@@ -224,6 +224,12 @@ impl StepDef {
         exprs
     }
 
+    /// Returns every value with references in it that one of its programs is started with.
+    pub fn exprs_of<'s>(&'s self, exec: &'s ExecStep, argv: &'s [Expr]) -> Vec<&'s Expr> {
+        let env = self.env.values().filter_map(EnvValue::expr);
+        argv.iter().chain(&exec.stdin).chain(env).collect()
+    }
+
     /// Returns the steps that must be done before it: those it refers to, `after`, `contained_in`.
     pub fn refers_to(&self) -> BTreeSet<StepId> {
         let mut steps: BTreeSet<StepId> = self

@@ -225,7 +225,8 @@ pub enum ErrorKind {
 /// An exception from drift, with an end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoreDrift {
-    /// The resource instance, or a resource for all its instances, or `output.NAME`.
+    /// The resource instance, a resource for all its instances, the beginning of addresses with a `*` after it, or
+    /// `output.NAME`.
     pub address: String,
     /// The attribute, with everything below it; none is needed for an output.
     pub attribute: Option<String>,

@@ -24,9 +24,12 @@ impl IgnoreDrift {
     }
 }
 
-/// Whether `named` is this instance, or its resource without any index.
+/// Whether `named` is this instance, or its resource without any index, or the beginning of its address with a `*`.
 fn same_object(named: &str, address: &str) -> bool {
-    named == address || named == without_indices(address)
+    match named.strip_suffix('*') {
+        Some(beginning) => address.starts_with(beginning),
+        None => named == address || named == without_indices(address),
+    }
 }
 
 /// An address without its `count` and `for_each` keys.
@@ -83,6 +86,8 @@ mod tests {
             ("module.m.a.b", r#"module.m["k"].a.b[3]"#, true),
             ("module.m[0].a.b", "module.m[0].a.b[3]", false),
             ("a.bc", "a.b", false),
+            ("a_*", "a_b.c[0]", true),
+            ("a_*", "ab.c", false),
         ] {
             assert_eq!(
                 rule(named, Some("t")).names(address, "t"),

@@ -65,6 +65,15 @@ impl ProviderName {
         }
     }
 
+    /// Returns the argument that the cloud adds to by itself, which is no drift, and why.
+    #[must_use]
+    pub const fn adds_by_itself(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Oci => Some(("defined_tags", "Oracle adds tags of its own")),
+            Self::Bitwarden | Self::Gitlab | Self::Openstack | Self::Talos => None,
+        }
+    }
+
     /// Returns the kinds of specs that its module renders.
     #[must_use]
     pub const fn kinds(self) -> &'static [&'static str] {

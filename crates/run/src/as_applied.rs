@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, StepId};
-use platform::{Expr, Reference, Resolved, StepDef, StepKind, TofuStep};
+use platform::{EnvValue, Expr, Reference, Resolved, StepDef, StepKind, TofuStep};
 use record::{Applied, RecordedValue, StandingEntry};
 use serde_json::Value;
 use state_backend::GrantOptions;
@@ -177,6 +177,7 @@ impl Bench<'_> {
                 changed.insert(name.to_owned());
             }
         }
+        self.need_outputs(def.env.values().filter_map(EnvValue::expr), standing)?;
         let extras = self.extras(applied)?;
         let session = self.session(Wanted {
             step,

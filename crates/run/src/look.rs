@@ -63,16 +63,29 @@ impl Sight {
     }
 }
 
+/// What is excused: by the definitions, and of what is rendered, what a cloud adds by itself.
 fn ignored(def: &StepDef) -> Vec<preflight::IgnoreDrift> {
-    def.ignore_drift
-        .iter()
-        .map(|rule| preflight::IgnoreDrift {
-            address: rule.address.clone(),
-            attribute: rule.attribute.clone(),
-            reason: rule.reason.clone(),
-            until: Some(rule.until),
+    let rules = def.ignore_drift.iter();
+    let rules = rules.map(|rule| preflight::IgnoreDrift {
+        address: rule.address.clone(),
+        attribute: rule.attribute.clone(),
+        reason: rule.reason.clone(),
+        until: Some(rule.until),
+    });
+    let added = provider::ProviderName::ALL.into_iter().filter_map(|name| {
+        let StepKind::Tofu(tofu) = &def.kind else {
+            return None;
+        };
+        let is_used = tofu.nodes.is_some() && tofu.module.providers.contains_key(name.as_str());
+        let (attribute, reason) = name.adds_by_itself().filter(|_| is_used)?;
+        Some(preflight::IgnoreDrift {
+            address: format!("{name}_*"),
+            attribute: Some(attribute.to_owned()),
+            reason: reason.to_owned(),
+            until: None,
         })
-        .collect()
+    });
+    rules.chain(added).collect()
 }
 
 impl Bench<'_> {
@@ -94,7 +107,14 @@ impl Bench<'_> {
         };
         match &def.kind {
             StepKind::Tofu(tofu) => self.look_tofu(entry, applied, &source, def, tofu, standing),
-            StepKind::Exec(exec) => self.look_exec(entry, applied, &source, def, exec),
+            StepKind::Exec(exec) => {
+                // What a record can't hold comes from the states of now.
+                if let Err(failure) = self.need_outputs(def.exprs_of(exec, &exec.verify), standing)
+                {
+                    return Sight::undecided(step, &failure, Some(def));
+                }
+                self.look_exec(entry, applied, &source, def, exec)
+            }
             StepKind::Talos(talos) => {
                 let looked =
                     self.verify_talos(step, &source, def, talos, standing, &applied.target);

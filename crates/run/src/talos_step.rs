@@ -141,7 +141,8 @@ impl<'m> Bench<'m> {
             .talosconfig
             .clone()
             .unwrap_or_else(|| output("talosconfig"));
-        self.need_outputs([&hosts, &config], standing)?;
+        let needed = [&hosts, &config].into_iter().chain(def.exprs());
+        self.need_outputs(needed, standing)?;
         let scope = self.scope(values);
         let machines = talos::machines(&resolve::value(step, "`hosts`", &hosts, &scope)?.value)
             .map_err(|error| Failure::of(ExitCode::Failed, &error))?;

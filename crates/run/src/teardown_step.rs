@@ -82,7 +82,8 @@ impl TargetWorld<'_, '_> {
         let tofu = match &def.kind {
             StepKind::Exec(exec) => {
                 if !exec.teardown.is_empty() {
-                    self.bench.need_outputs(&exec.teardown, &self.standing)?;
+                    let needed = def.exprs_of(exec, &exec.teardown);
+                    self.bench.need_outputs(needed, &self.standing)?;
                     self.bench.run_exec(
                         step,
                         source,
@@ -114,8 +115,7 @@ impl TargetWorld<'_, '_> {
                     .session
             }
             _ => {
-                self.bench
-                    .need_outputs(tofu.inputs.values(), &self.standing)?;
+                self.bench.need_outputs(def.exprs(), &self.standing)?;
                 let scope = self.bench.scope(values);
                 let mut inputs = resolve::inputs(step, tofu, &tofu.inputs, &scope)?;
                 self.add_given(step, tofu, &mut inputs)?;

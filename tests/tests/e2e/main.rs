@@ -55,6 +55,8 @@ mod secrecy;
 mod servers;
 mod signalled_again;
 mod stage;
+mod stand_in;
+mod stand_ins;
 mod stopped;
 mod suspects;
 mod talos_steps;
