@@ -1,4 +1,5 @@
-//! `rebuild` against a plain loop of tofu commands over the same seven root modules.
+//! `rebuild` against a plain loop of tofu commands over the same seven root modules, and what ten thousand rendered
+//! resources cost.
 //!
 //! Everything is made in a temporary directory; nothing is written in the tree. Runs of both are
 //! interleaved, so that a machine that gets slower gets slower for both. Both use the same tofu, the same
@@ -7,6 +8,7 @@
 mod loop_of_tofu;
 mod meter;
 mod platform;
+mod rendered;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -126,6 +128,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             ))?;
         }
     }
+    let directory = tempfile::tempdir().context("no temporary directory")?;
+    let here = directory.path().canonicalize()?;
+    rendered::run(&here, &tools, &rebuild, options.rounds.max(1))?;
     note(&format!(
         "measured for {:.0} s",
         begun.elapsed().as_secs_f64()

@@ -29,6 +29,10 @@ pub(crate) fn variables(
     let mut variables = vec![
         ("REBUILD_TEST_TOFU", tools.tofu.path.clone()),
         ("REBUILD_TEST_MIRROR", tools.cli_config.clone()),
+        (
+            "REBUILD_TEST_STAND_IN",
+            tools.provider_stand_in.path.clone(),
+        ),
     ];
     variables.extend(servers.variables());
     variables.extend(reach.variables());

@@ -19,7 +19,7 @@ const TOFU_FITS: &str = ">=1.12.6, <1.13";
 const PROVIDER_LOCAL: &str = "1.4.0";
 /// The provider `openstack` that `tools/provider-openstack` builds.
 const PROVIDER_OPENSTACK: &str = "3.4.0";
-/// The version under which the provider of `tools/provider-test` stands in the mirror.
+/// The version of the providers that are our own: that of `tools/provider-test` stands in the mirror under it.
 const PROVIDER_TEST: &str = "1.0.0";
 const CARGO_DENY: &str = "0.20.2";
 const INSTALL_GO: &str =
@@ -39,6 +39,8 @@ pub(crate) struct Tools {
     pub(crate) provider_openstack: Tool,
     /// The provider `test` of our own, in the same mirror.
     pub(crate) provider_test: Tool,
+    /// The provider of our own that stands in for others.
+    pub(crate) provider_stand_in: Tool,
     /// The CLI configuration that names the mirror and nothing else.
     pub(crate) cli_config: PathBuf,
 }
@@ -77,6 +79,11 @@ pub(crate) fn show(into: &Path, dev: bool) -> Result<()> {
         "terraform-provider-test",
         &tools.provider_test.path,
         &tools.provider_test.version,
+    )?;
+    line(
+        "provider-stand-in",
+        &tools.provider_stand_in.path,
+        &tools.provider_stand_in.version,
     )?;
     line("cli-config", &tools.cli_config, TOFU)?;
     let servers = ensure_servers(into)?;
@@ -131,6 +138,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
     let provider_local = provider_local(&into)?;
     let provider_openstack = provider_openstack(&into)?;
     let provider_test = provider_test(&into)?;
+    let provider_stand_in = provider_stand_in(&into)?;
     let cli_config = into.join("mirror.tofurc");
     let mirror = into.join("mirror");
     write(
@@ -146,6 +154,7 @@ pub(crate) fn ensure(into: &Path) -> Result<Tools> {
         provider_local,
         provider_openstack,
         provider_test,
+        provider_stand_in,
         cli_config,
     })
 }
@@ -250,27 +259,44 @@ fn provider_openstack(into: &Path) -> Result<Tool> {
     })
 }
 
-/// Builds the provider that tests use. Its source is ours, so it is built again whenever that changed.
+/// Builds the provider that tests use.
 fn provider_test(into: &Path) -> Result<Tool> {
     let path = in_mirror(into, "rebuild", "test", PROVIDER_TEST);
-    let stamp = into.join("provider-test.source");
+    own_program(into, "provider-test", &path)?;
+    Ok(Tool {
+        path,
+        version: PROVIDER_TEST.to_owned(),
+    })
+}
+
+/// Builds the provider that stands in for those that can't be had; tests put it into mirrors of their own.
+fn provider_stand_in(into: &Path) -> Result<Tool> {
+    let path = into.join("bin/provider_stand_in");
+    own_program(into, "provider-stand-in", &path)?;
+    Ok(Tool {
+        path,
+        version: PROVIDER_TEST.to_owned(),
+    })
+}
+
+/// Builds a program whose source is ours, again whenever that changed.
+fn own_program(into: &Path, name: &str, path: &Path) -> Result<()> {
+    let module = format!("tools/{name}");
+    let stamp = into.join(format!("{name}.source"));
     let mut source = String::new();
     for file in ["go.mod", "go.sum", "main.go"] {
-        let file = root().join("tools/provider-test").join(file);
+        let file = root().join(&module).join(file);
         source += &std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
     }
     let built_from = std::fs::read_to_string(&stamp).unwrap_or_default();
     if !path.is_file() || built_from != source {
-        note(&format!("building the provider test {PROVIDER_TEST}"));
-        go_build(into, "tools/provider-test", ".", "-s -w", &path)?;
+        note(&format!("building `{module}`"));
+        go_build(into, &module, ".", "-s -w", path)?;
         // After the build: a cut one is made again.
         write(&stamp, &source)?;
     }
-    Ok(Tool {
-        path,
-        version: PROVIDER_TEST.to_owned(),
-    })
+    Ok(())
 }
 
 /// Returns the place of a provider's program in the mirror.

@@ -1,8 +1,6 @@
 //! What is rendered for the providers that can't be had, validated, planned, applied and destroyed by the real OpenTofu
 //! with their own schemas.
 
-use std::path::{Path, PathBuf};
-
 use provider::ProviderName::{Bitwarden, Gitlab, Oci, Openstack, Talos};
 use serde_json::json;
 use test_support::Outcome;
@@ -28,7 +26,7 @@ fn run(drill: &Drill, code: i32, words: &[&str], env: &[(&str, &str)]) -> Outcom
 }
 
 /// Files below the state home and the platform that hold a text. The programs of providers are left out.
-fn holding(drill: &Drill, needle: &str) -> Vec<PathBuf> {
+fn holding(drill: &Drill, needle: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting = vec![drill.world.state_home(), drill.world.work()];
     while let Some(directory) = waiting.pop() {
@@ -43,7 +41,7 @@ fn holding(drill: &Drill, needle: &str) -> Vec<PathBuf> {
             } else if kind.is_file() && !is_program {
                 let text = std::fs::read(&path).unwrap();
                 if String::from_utf8_lossy(&text).contains(needle) {
-                    found.push(path);
+                    found.push(path.display().to_string());
                 }
             }
         }
@@ -200,7 +198,7 @@ env = {{ KUBE = "${{step.1.machines.kubeconfig}}", KEY = "${{step.1.machines.cli
 
     // Nowhere in clear: not in a state, a plan, a log or a record, and not on the screen.
     for secret in SECRETS.iter().copied().chain([encoded.as_str()]) {
-        assert_eq!(holding(&drill, secret), [Path::new(""); 0], "{secret}");
+        assert_eq!(holding(&drill, secret), [""; 0], "{secret}");
         assert!(
             !said.stdout.contains(secret) && !said.stderr.contains(secret),
             "{secret}"
@@ -346,7 +344,7 @@ fn a_vault_is_read_one_item_at_a_time_by_the_session_of_the_day() {
     expect_alone_with(sessions[2]);
     assert_eq!(clouds.changed().len(), 2);
     for session in sessions {
-        assert_eq!(holding(&drill, session), [Path::new(""); 0], "{session}");
+        assert_eq!(holding(&drill, session), [""; 0], "{session}");
     }
 
     // OpenTofu by hand, on what is rendered: a plan made under one session is applied under another, and holds neither.
@@ -383,5 +381,53 @@ fn a_vault_is_read_one_item_at_a_time_by_the_session_of_the_day() {
     assert!(!plan.contains("s3ssion"), "{plan}");
     tofu(&["destroy", "-auto-approve"], sessions[2]);
     run(&drill, 0, &["down"], &[("SESSION", sessions[2])]);
+    assert_eq!(clouds.standing(), [""; 0]);
+}
+
+/// What is rendered for every provider is planned and applied against mocks by `check`, with no credentials and no cloud:
+/// each kind with everything set, and with as little as it takes.
+#[test]
+fn every_rendered_module_is_checked_with_mocks_of_its_providers() {
+    let drill = Drill::empty();
+    let clouds = StandIns::of(&drill);
+    let bare = "kind: NodeGroup\nmetadata: { name: a }\nspec: { role: worker, count: 2, class: 'oci:VM.Standard2.1', config: { compartmentOcid: c, subnetId: s, imageOcid: i, assignPublicIp: false } }\n";
+    let network = "kind: Network\nmetadata: { name: n }\nspec: { class: oci, cidr: 10.0.0.0/16, config: { compartmentOcid: c } }\n";
+    let cluster = "kind: Cluster\nmetadata: { name: c }\nspec: { talosVersion: v1.11.2, endpoint: 'https://c.example.org:6443', bootstrap: false }\n";
+    let metal = "kind: NodeGroup\nmetadata: { name: m }\nspec: { role: controlplane, class: metal, config: { machines: { 10.0.0.1: {}, 10.0.0.2: { installDisk: /dev/sda } } } }\n";
+    let vault = "kind: Secret\nmetadata: { name: note }\nspec: { from: 'note:1', fields: [notes, 'a \"quoted\" one ${x}'] }\n---\nkind: Secret\nmetadata: { name: key }\nspec: { from: 'sshKey:1', fields: [private_key, comment] }\n---\nkind: Secret\nmetadata: { name: plain }\nspec: { from: 'item:1' }\n";
+    let project = "kind: Project\nmetadata: { name: p }\nspec: { path: group/p }\n";
+    let modules = [
+        ("full", PLATFORM.to_owned()),
+        ("bare", [bare, network, project].join("---\n")),
+        ("metal", [cluster, metal, vault].join("---\n")),
+        ("lone", cluster.to_owned()),
+    ];
+    let mut phases = String::new();
+    for (name, specs) in &modules {
+        drill.write(&format!("{name}/specs.yaml"), specs);
+        phases += &format!(
+            "[[phase]]\nid = \"{name}\"\n[[phase.step]]\nname = \"machines\"\nnodes = \"{name}\"\n"
+        );
+        if *name == "full" {
+            phases += "vars = { webhook_token = \"x\" }\n";
+        }
+    }
+    drill.write("rebuild.toml", &format!("{HEAD}{phases}"));
+    let report = drill.json(0, &["check"]);
+    let checked = report["modules"].as_array().unwrap();
+    for (name, _) in &modules {
+        let path = format!(".rebuild/nodes/{name}/machines");
+        let module = checked
+            .iter()
+            .find(|module| module["path"] == path.as_str());
+        let module = module.unwrap_or_else(|| panic!("{path}: {report:#}"));
+        let n_passed = if ["full", "metal"].contains(name) {
+            1
+        } else {
+            2
+        };
+        assert_eq!(module["tests"]["passed"], n_passed, "{module:#}");
+        assert_eq!(module["format"], serde_json::json!([]), "{module:#}");
+    }
     assert_eq!(clouds.standing(), [""; 0]);
 }

@@ -4,6 +4,7 @@ mod bitwarden;
 mod context;
 mod gitlab;
 mod labels;
+mod mocks;
 mod oci;
 mod oci_network;
 mod openstack;

@@ -24,6 +24,10 @@ pub struct Rendered {
     /// Whether a plan of it holds secrets that no provider marks, such as `user_data`. It is never printed in
     /// full.
     pub plan_is_secret: bool,
+    /// Whether it has `check` blocks.
+    pub(crate) has_checks: bool,
+    /// Mocks of its providers, for a test.
+    pub(crate) mocks: BTreeMap<ProviderName, String>,
 }
 
 /// The test of a rendered module, below its directory.
@@ -32,18 +36,14 @@ const TEST: &str = "tests/rendered.tftest.hcl";
 impl Rendered {
     /// Returns the name and text of a test that plans and applies the module against mocks of its providers:
     /// `tofu test` needs no credentials then, and finds what `validate` can't see. `asserts` stand in its apply.
-    ///
-    /// None where a provider's mocks are not known to be enough: what they make up must do for what is rendered.
+    /// None where there are no providers.
     #[must_use]
     pub fn mocked_test(&self, asserts: &str) -> Option<(String, String)> {
-        let is_known = |provider: &ProviderName| *provider == ProviderName::Openstack;
-        if self.providers.is_empty() || !self.providers.iter().all(is_known) {
+        if self.providers.is_empty() {
             return None;
         }
-        let mut text = String::new();
-        for provider in &self.providers {
-            text.push_str(&format!("mock_provider \"{provider}\" {{}}\n\n"));
-        }
+        let mocks = self.providers.iter().map(|name| self.mocks.get(name));
+        let mut text: String = mocks.flatten().map(String::as_str).collect();
         if !self.inputs.is_empty() {
             let longest = self
                 .inputs
@@ -57,7 +57,11 @@ impl Rendered {
             }
             text.push_str("}\n\n");
         }
-        text.push_str("run \"plan\" {\n  command = plan\n}\n\nrun \"apply\" {\n");
+        // What a check looks at is not known before the apply, and a test takes that for a failure.
+        if !self.has_checks {
+            text.push_str("run \"plan\" {\n  command = plan\n}\n\n");
+        }
+        text.push_str("run \"apply\" {\n");
         text.push_str(asserts);
         text.push_str("}\n");
         Some((TEST.to_owned(), text))

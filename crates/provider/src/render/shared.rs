@@ -50,6 +50,8 @@ pub(crate) fn finish(
         Wanted::Secret(_) => true,
         _ => false,
     });
+    let mocks = super::mocks::mocks(context.specs, &providers);
+    let has_checks = !context.kubeconfigs.is_empty();
     let shared = context.shared.to_bytes();
     let mut files = BTreeMap::from([(SHARED.to_owned(), shared)]);
     for (provider, document) in context.into_documents() {
@@ -62,6 +64,8 @@ pub(crate) fn finish(
         inputs,
         secret_inputs,
         plan_is_secret,
+        has_checks,
+        mocks,
     })
 }
 
