@@ -18,6 +18,8 @@ const PLUGIN: &str = include_str!("rebuild_events.py");
 pub struct Run {
     /// `ansible-playbook`.
     pub program: PathBuf,
+    /// Its first arguments, where another program starts it.
+    pub prefix: Vec<String>,
     /// The directory that it runs in: the tree that the playbook lies in.
     pub cwd: PathBuf,
     /// A private directory for its configuration, HOME and temporary files.
@@ -141,6 +143,7 @@ impl Run {
             write_atomically(path, text.as_bytes(), 0o600).map_err(RunError::Config)?;
         }
         let mut call = Invocation::new(&self.program, &self.cwd)
+            .args(&self.prefix)
             .envs(self.env.clone())
             .env("HOME", &home)
             .env("TMPDIR", self.dir.join("tmp"))

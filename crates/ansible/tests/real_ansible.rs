@@ -32,6 +32,7 @@ fn run(playbook: &str, check: bool) -> Ended {
     );
     let run = Run {
         program,
+        prefix: Vec::new(),
         cwd: dir.path().to_owned(),
         dir: dir.path().join("own"),
         inventory: write("hosts.yml", &inventory),

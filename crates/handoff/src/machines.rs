@@ -116,7 +116,48 @@ impl Machines {
         Ok(replaced.map(|host| host.name.clone()).collect())
     }
 
-    /// Writes down that these are the machines whose keys are pinned from now on. To be called before they are.
+    /// Gives up the pins of machines that are others now, or are gone, and writes down which ones are pinned from now
+    /// on. To be called before [`crate::Hands::reach`], which then needs to be told of none; says which were others.
+    ///
+    /// A kill at any instant of it leaves a pin too few at the most, never one of another machine.
+    ///
+    /// # Errors
+    /// When a file can't be read or written.
+    pub fn renew(
+        &self,
+        key: &str,
+        known_hosts: &Path,
+        fleet: &Fleet,
+    ) -> Result<BTreeSet<HostName>, MachinesError> {
+        let replaced = self.replaced(key, fleet)?;
+        let before = self.read()?;
+        let stays = |name: &str| {
+            fleet
+                .hosts()
+                .any(|host| host.name.as_str() == name && !replaced.contains(&host.name))
+        };
+        let now = fleet.hosts().filter(|host| replaced.contains(&host.name));
+        let mut given_up: BTreeSet<HostPort> = now
+            .flat_map(|host| Machine::of(host).host_ports().collect::<Vec<_>>())
+            .collect();
+        let own = before.hosts.get(key).into_iter().flatten();
+        let gone = own.filter(|(name, _)| !stays(name));
+        given_up.extend(gone.flat_map(|(_, machine)| machine.host_ports()));
+        let kept = fleet.hosts().filter(|host| stays(host.name.as_str()));
+        for place in kept.flat_map(|host| Machine::of(host).host_ports().collect::<Vec<_>>()) {
+            given_up.remove(&place);
+        }
+        KnownHostsFile::at(known_hosts).edit(|known| {
+            for place in &given_up {
+                known.forget(place);
+            }
+            Ok::<_, KnownHostsError>(())
+        })?;
+        self.remember(key, fleet)?;
+        Ok(replaced)
+    }
+
+    /// Writes down that these are the machines whose keys are pinned from now on.
     ///
     /// # Errors
     /// When the file can't be read or written.
@@ -308,6 +349,33 @@ mod tests {
         }
         let same_door = fleet(json!({ "other": { "address": "192.0.2.2" } }));
         assert!(machines.replaced("2.more", &same_door).unwrap().is_empty());
+    }
+
+    /// Case H1: the pins of a replaced machine go, wherever it was; all others stay.
+    #[test]
+    fn pins_are_given_up_with_the_machine_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let known_hosts = dir.path().join("known_hosts");
+        let machines = Machines::at(dir.path().join("machines.json"));
+        machines
+            .renew("k", &known_hosts, &two(json!("i-1"), json!("i-2")))
+            .unwrap();
+        let text = format!("192.0.2.1 {KEY}\n192.0.2.2 {KEY}\n");
+        write_atomically(&known_hosts, text.as_bytes(), 0o600).unwrap();
+        let moved = fleet(json!({
+            "web1": { "address": "192.0.2.9", "machine_id": "i-3" },
+            "web2": { "address": "192.0.2.2", "machine_id": "i-2" },
+        }));
+        let replaced = machines.renew("k", &known_hosts, &moved).unwrap();
+        assert_eq!(named(&replaced), ["web1"]);
+        let left = std::fs::read_to_string(&known_hosts).unwrap();
+        assert_eq!(left, format!("192.0.2.2 {KEY}\n"));
+        assert!(
+            machines
+                .renew("k", &known_hosts, &moved)
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]

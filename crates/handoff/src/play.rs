@@ -40,6 +40,8 @@ pub enum On<'a> {
 pub struct Play<'a> {
     /// `ansible-playbook`.
     pub program: PathBuf,
+    /// Its first arguments, where another program starts it.
+    pub prefix: Vec<String>,
     /// The platform's tree that it lies in; `roles` and `collections` there are found.
     pub tree: PathBuf,
     /// The playbook, seen from the tree.
@@ -124,6 +126,7 @@ impl Hands<'_> {
         };
         let run = Run {
             program: play.program.clone(),
+            prefix: play.prefix.clone(),
             cwd: play.tree.clone(),
             dir: dir.join("own"),
             inventory,

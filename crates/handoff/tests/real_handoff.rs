@@ -99,6 +99,7 @@ impl Lab {
             hands
                 .play(&Play {
                     program: ansible_playbook(),
+                    prefix: Vec::new(),
                     tree: self.tree.path().to_owned(),
                     playbook: "playbooks/node.yml".into(),
                     on: On::Hosts {

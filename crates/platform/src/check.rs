@@ -84,6 +84,7 @@ pub(crate) fn check(parsed: &mut Parsed, target: Option<&ParsedTarget>, report: 
     inputs(parsed, target, &mut read, report);
     if let Some(target) = target {
         crate::credentials::check(parsed, target, report);
+        ways_in(parsed, target, report);
         left_over(parsed, target, &read, report);
         if let (Some((file, span, what)), false) = (tofu_secret, target.has_encryption) {
             let name = &target.target.name;
@@ -350,6 +351,31 @@ fn mentions(parsed: &Parsed, report: &Report) {
     }
 }
 
+/// Looks whether the target says how hosts are reached, where a step reaches some.
+fn ways_in(parsed: &Parsed, target: &ParsedTarget, report: &Report) {
+    if target.has_ssh {
+        return;
+    }
+    let mut steps = parsed.platform.steps();
+    let Some(step) = steps.find(|step| step.kind.hosts_output().is_some()) else {
+        return;
+    };
+    let name = &target.target.name;
+    report.push(
+        parsed
+            .file
+            .fault(
+                step.span.clone(),
+                "reaches hosts",
+                format!("step `{}` reaches hosts over SSH, and target `{name}` has no `[ssh]`", step.id),
+            )
+            .help(format!(
+                "add `[ssh]` with `identity = {{ file = \"~/.ssh/fleet_ed25519\" }}` and `host_keys = \"declared\"` to {}",
+                target.file.path
+            )),
+    );
+}
+
 /// The first step that is rendered to hold secrets in its state: a cluster's own, or what is read from Bitwarden.
 fn rendered_secret(parsed: &Parsed) -> Option<(TextFile, Range<usize>, String)> {
     let holds_secrets = |step: &&StepDef| match &step.kind {
@@ -583,7 +609,7 @@ fn left_over(parsed: &Parsed, target: &ParsedTarget, read: &BTreeSet<String>, re
         }
         let variables = parsed.platform.steps().flat_map(|step| match &step.kind {
             StepKind::Tofu(tofu) => tofu.module.variables.keys().map(String::as_str).collect(),
-            StepKind::Exec(_) | StepKind::Talos(_) => Vec::new(),
+            _ => Vec::new(),
         });
         let unread = variables.filter(|variable| !target.value_spans.contains_key(*variable));
         let help = match near(name, unread) {

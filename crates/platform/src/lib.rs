@@ -17,6 +17,7 @@ mod module;
 mod near;
 mod nodes;
 mod parse;
+mod playbook;
 mod reader;
 mod store_def;
 
@@ -34,13 +35,15 @@ pub use load::{
     load_target_with, load_today, own_states, platform_name, store_of_text, survey, target_names,
 };
 pub use model::{
-    CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode, EnvValue,
-    EnvelopeDef, ExecStep, HostKeys, IgnoreDrift, NamedRoot, PhaseDef, Platform, ResidueDef,
-    SshDef, StepDef, StepKind, TalosStep, Target, TofuStep, ToolDef, WORKSPACE_PHASE, WorkspaceDef,
+    AnsibleStep, CheckDef, CheckKind, Definitions, DrillDef, EncryptionDef, EncryptionMode,
+    EnvValue, EnvelopeDef, ExecStep, HostKeys, HostsOutput, IgnoreDrift, NamedRoot, PhaseDef,
+    Platform, ResidueDef, SshDef, SshStep, StepDef, StepKind, TalosStep, Target, TofuStep, ToolDef,
+    WORKSPACE_PHASE, WorkspaceDef,
 };
 pub use module::{Locals, ModuleCall, Output, ProviderRequirement, RootModule, Variable};
 pub use module::{OwnState, backend_alone, is_configuration_file};
 pub use nodes::{GENERATED, GIVEN_VARIABLES, NodesDef, generated_root};
+pub use playbook::{PlayHosts, plays};
 pub use secrets::Source;
 pub use store_def::{
     AzureCredentialsDef, CloudDef, CloudPlace, GcsCredentialsDef, S3KeysDef, StoreDef,

@@ -11,7 +11,7 @@ use secrets::Source;
 use semver::VersionReq;
 use serde_json::Value;
 
-use crate::expr::{Expr, Reference};
+use crate::expr::{Expr, Located, Part, Reference};
 use crate::fault::Fault;
 use crate::module::RootModule;
 use crate::nodes::NodesDef;
@@ -219,6 +219,8 @@ impl StepDef {
             StepKind::Tofu(tofu) => tofu.inputs.values().collect(),
             StepKind::Exec(exec) => exec.argvs().flatten().chain(&exec.stdin).collect(),
             StepKind::Talos(talos) => talos.exprs(),
+            StepKind::Ssh(_) => Vec::new(),
+            StepKind::Ansible(ansible) => ansible.vars.values().collect(),
         };
         exprs.extend(self.env.values().filter_map(EnvValue::expr));
         exprs
@@ -257,6 +259,10 @@ pub enum StepKind {
     Exec(ExecStep),
     /// Upgrades Talos, machine by machine.
     Talos(TalosStep),
+    /// Awaits hosts and pins their keys.
+    Ssh(SshStep),
+    /// Runs a playbook on hosts.
+    Ansible(AnsibleStep),
 }
 
 impl StepKind {
@@ -267,6 +273,17 @@ impl StepKind {
             Self::Tofu(_) => "tofu",
             Self::Exec(_) => "exec",
             Self::Talos(_) => "talos",
+            Self::Ssh(_) => "ssh",
+            Self::Ansible(_) => "ansible",
+        }
+    }
+
+    /// Returns the output whose hosts it reaches over SSH.
+    pub fn hosts_output(&self) -> Option<&HostsOutput> {
+        match self {
+            Self::Ssh(ssh) => Some(&ssh.hosts),
+            Self::Ansible(ansible) => Some(&ansible.hosts),
+            Self::Tofu(_) | Self::Exec(_) | Self::Talos(_) => None,
         }
     }
 
@@ -274,7 +291,7 @@ impl StepKind {
     fn machines_of(&self) -> Option<&StepId> {
         match self {
             Self::Talos(talos) if !talos.is_before_hosts => Some(&talos.hosts),
-            _ => None,
+            _ => self.hosts_output().map(|hosts| &hosts.step),
         }
     }
 }
@@ -325,6 +342,64 @@ impl TalosStep {
             .chain(&self.talosconfig)
             .collect()
     }
+}
+
+/// The output that says which hosts there are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostsOutput {
+    /// The step that has it, before the one that names it.
+    pub step: StepId,
+    /// Its name.
+    pub output: String,
+}
+
+impl HostsOutput {
+    /// Returns the reference to it.
+    pub fn expr(&self) -> Expr {
+        let reference = Reference::Output {
+            step: self.step.clone(),
+            output: self.output.clone(),
+            path: Vec::new(),
+        };
+        Expr::Text(vec![Part::Reference(Located {
+            reference,
+            span: None,
+        })])
+    }
+
+    /// Returns the group that all of them are in, which is the step's name; `None` where that means something else
+    /// in an inventory.
+    pub fn group(&self) -> Option<fleet::WorkspaceName> {
+        self.step.step.as_str().parse().ok()
+    }
+}
+
+/// Hosts that are awaited over SSH, and whose keys are pinned.
+#[derive(Debug, Clone)]
+pub struct SshStep {
+    /// The hosts.
+    pub hosts: HostsOutput,
+    /// How long each of them may take to come.
+    pub timeout: Duration,
+}
+
+/// A playbook that is run on hosts.
+#[derive(Debug, Clone)]
+pub struct AnsibleStep {
+    /// The hosts.
+    pub hosts: HostsOutput,
+    /// The playbook: a path within the platform.
+    pub playbook: String,
+    /// The playbook that undoes it; nothing is left behind where there is none.
+    pub teardown: Option<String>,
+    /// The pattern that limits it.
+    pub limit: Option<String>,
+    /// Extra variables.
+    pub vars: BTreeMap<String, Expr>,
+    /// Whether a run in check mode proves it: what would be changed is drift.
+    pub verify: bool,
+    /// Whether differences are shown.
+    pub diff: bool,
 }
 
 /// Programs of the platform: one to apply, one to verify, one to tear down.

@@ -1,6 +1,7 @@
 //! `rebuild.toml`: from its text to phases and steps, with every fault on the way.
 
 mod env;
+mod handoff;
 mod nodes;
 mod probe;
 mod step;

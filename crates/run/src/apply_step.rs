@@ -53,6 +53,7 @@ impl TargetWorld<'_, '_> {
                     Err(failure) => (StepResult::failed(failure, None), String::new()),
                 }
             }
+            Work::Handoff => self.apply_handoff(step, &resolved, notes),
             Work::Talos => {
                 let StepKind::Talos(talos) = &resolved.def.kind else {
                     return (StepResult::well(None), String::new());

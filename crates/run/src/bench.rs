@@ -19,6 +19,7 @@ use crate::api::Machine;
 use crate::apply_step::Hearer;
 use crate::environment::Environment;
 use crate::library::Library;
+use crate::paths::TargetPaths;
 use crate::resolve;
 use crate::scope::{CallScope, OutputBook};
 use crate::secret_book::SecretBook;
@@ -78,6 +79,10 @@ pub(crate) struct Bench<'m> {
     pub(crate) workspace: Option<StepId>,
     /// Variables of that workspace that come from memory only, as sensitive ones.
     pub(crate) captured: Mutex<BTreeMap<String, Secret>>,
+    /// Where this machine keeps what belongs to the target.
+    pub(crate) paths: TargetPaths,
+    /// How the target's hosts are reached, once that is known.
+    pub(crate) ssh: Mutex<Option<handoff::SshSettings>>,
 }
 
 /// What a person agreed to, for whoever writes the record next.

@@ -1,6 +1,7 @@
 //! up, down, preflight, check, status: the parts put together.
 
 mod accept;
+mod ansible_step;
 pub mod api;
 mod apply_step;
 mod as_applied;
@@ -14,6 +15,7 @@ mod exec_step;
 mod explain;
 mod given;
 mod guard;
+mod handoff_step;
 mod known;
 mod leftovers;
 mod library;
@@ -45,6 +47,7 @@ mod sealed;
 pub mod sealing;
 mod secret_book;
 mod session;
+mod ssh_step;
 mod standing;
 mod standing_preflight;
 mod states;

@@ -115,6 +115,15 @@ impl Bench<'_> {
                 }
                 self.look_exec(entry, applied, &source, def, exec)
             }
+            StepKind::Ssh(ssh) => {
+                let looked = self.verify_ssh(step, ssh, standing, &applied.target);
+                Sight::of(step, None, looked_of(looked), Some(def))
+            }
+            StepKind::Ansible(ansible) => {
+                let looked =
+                    self.verify_ansible(step, &source, def, ansible, standing, &applied.target);
+                Sight::of(step, None, looked_of(looked), Some(def))
+            }
             StepKind::Talos(talos) => {
                 let looked =
                     self.verify_talos(step, &source, def, talos, standing, &applied.target);

@@ -36,7 +36,17 @@ impl Ui for MaskedUi {
             Notice::Quiet { address, .. } => address.iter_mut().for_each(|text| self.mask(text)),
             Notice::StepEnded { summary, .. } => self.mask(summary),
             Notice::Check { failure, .. } => failure.iter_mut().for_each(|text| self.mask(text)),
-            Notice::Waiting { what } => self.mask(what),
+            Notice::Waiting { what } | Notice::Host { what, .. } => self.mask(what),
+            Notice::Task { task, .. } => self.mask(task),
+            Notice::TaskEnded { task, message, .. }
+            | Notice::Difference {
+                task,
+                text: message,
+                ..
+            } => {
+                self.mask(task);
+                self.mask(message);
+            }
             Notice::Warning { message, hint } => {
                 self.mask(message);
                 hint.iter_mut().for_each(|text| self.mask(text));

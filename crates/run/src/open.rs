@@ -601,6 +601,8 @@ impl<'m> Opened<'m> {
             holder,
             workspace: self.workspace.map(|one| one.step),
             captured: Mutex::default(),
+            paths: self.paths.clone(),
+            ssh: Mutex::default(),
         };
         Ok(Held {
             bench,

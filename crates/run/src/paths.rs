@@ -58,6 +58,18 @@ impl TargetPaths {
         self.root.join("workspaces").join(name)
     }
 
+    /// The host keys that are pinned; never the user's own file.
+    #[must_use]
+    pub(crate) fn known_hosts(&self) -> PathBuf {
+        self.root.join("ssh").join("known_hosts")
+    }
+
+    /// Whose keys those are.
+    #[must_use]
+    pub(crate) fn machines(&self) -> PathBuf {
+        self.root.join("ssh").join("machines.json")
+    }
+
     /// The id of the store that this machine has seen.
     #[must_use]
     pub(crate) fn known(&self) -> PathBuf {

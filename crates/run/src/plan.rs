@@ -246,7 +246,7 @@ impl TargetWorld<'_, '_> {
     fn fill_plan(&self, def: &StepDef, plan: &mut StepPlan) -> Result<(), Failure> {
         let resolved = self.resolved(&def.id)?;
         let tofu = match &def.kind {
-            StepKind::Exec(_) | StepKind::Talos(_) => {
+            StepKind::Exec(_) | StepKind::Talos(_) | StepKind::Ssh(_) | StepKind::Ansible(_) => {
                 let same = self.standing.get(&def.id).is_some_and(|entry| {
                     !entry.applied.attempted && entry.applied.definition == resolved.definition
                 });

@@ -31,12 +31,13 @@ impl TargetWorld<'_, '_> {
         {
             self.bench.demand_talosctl(&today.platform)?;
         }
+        self.bench.demand_handoff(&today.platform)?;
         let steps: Vec<(&StepDef, &TofuStep)> = today
             .platform
             .steps()
             .filter_map(|def| match &def.kind {
                 StepKind::Tofu(tofu) => Some((def, tofu)),
-                StepKind::Exec(_) | StepKind::Talos(_) => None,
+                _ => None,
             })
             .collect();
         let next = AtomicUsize::new(0);

@@ -61,6 +61,8 @@ pub(crate) enum Work {
     Exec,
     /// An upgrade of Talos.
     Talos,
+    /// Hosts that are awaited, or a playbook on them.
+    Handoff,
 }
 
 impl TargetWorld<'_, '_> {
@@ -88,6 +90,28 @@ impl TargetWorld<'_, '_> {
                 for (name, expr) in optional {
                     if let Some(expr) = expr {
                         inputs.insert(name.to_owned(), resolve::value(step, name, expr, &scope)?);
+                    }
+                }
+                inputs
+            }
+            StepKind::Ssh(_) | StepKind::Ansible(_) => {
+                let mut inputs = Inputs::new();
+                if let Some(hosts) = def.kind.hosts_output() {
+                    let expr = hosts.expr();
+                    self.bench.need_outputs([&expr], &self.standing)?;
+                    let hosts = resolve::value(step, "`hosts`", &expr, &scope)?;
+                    inputs.insert("hosts".to_owned(), hosts);
+                }
+                if let StepKind::Ansible(ansible) = &def.kind {
+                    for (name, expr) in &ansible.vars {
+                        let value = resolve::value(step, name, expr, &scope)?;
+                        inputs.insert(format!("vars.{name}"), value);
+                    }
+                }
+                for (name, value) in &def.env {
+                    if let Some(expr) = value.expr() {
+                        let value = resolve::value(step, name, expr, &scope)?;
+                        inputs.insert(format!("env.{name}"), value);
                     }
                 }
                 inputs
@@ -191,14 +215,17 @@ impl TargetWorld<'_, '_> {
                     detail: detail_of(starting),
                 })
             }
-            // What was cut goes on by itself at the machine it was at.
-            StepKind::Talos(_) => {
+            // What was cut goes on by itself at the machine it was at; hosts are awaited, and a playbook is run, again.
+            StepKind::Talos(_) | StepKind::Ssh(_) | StepKind::Ansible(_) => {
                 let planned = PlannedWork {
                     complete: true,
                     changes: Vec::new(),
                 };
                 let starting = self.starting(&resolved, planned, None)?;
-                let work = Work::Talos;
+                let work = match &def.kind {
+                    StepKind::Talos(_) => Work::Talos,
+                    _ => Work::Handoff,
+                };
                 Ok(Preparation::Ready {
                     plan: Prepared { resolved, work },
                     detail: detail_of(starting),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::{Basis, Entry, ExitCode, Failure, StepEvent, StepResult};
-use platform::{ExecStep, StepDef, StepKind, TalosStep, TofuStep};
+use platform::{AnsibleStep, ExecStep, SshStep, StepDef, StepKind, TalosStep, TofuStep};
 use record::{CallCommand, Detail, PlannedChange, PlannedWork, Starting};
 use tofu::{ApplyWhat, PlanMode, PlanOptions};
 
@@ -40,6 +40,10 @@ pub fn repair(
                     StepKind::Tofu(tofu) => world.repair_tofu(mending, &step, def, tofu)?,
                     StepKind::Exec(exec) => world.repair_exec(mending, &step, def, exec)?,
                     StepKind::Talos(talos) => world.repair_talos(mending, &step, def, talos)?,
+                    StepKind::Ssh(ssh) => world.repair_ssh(mending, &step, def, ssh)?,
+                    StepKind::Ansible(ansible) => {
+                        world.repair_ansible(mending, &step, def, ansible)?
+                    }
                 }
             }
             Ok(())
@@ -175,6 +179,47 @@ impl TargetWorld<'_, '_> {
         };
         let result = self.told(id, Doing::Apply, act, judged);
         self.repair_ends(mending, step, result)
+    }
+
+    /// Hosts that can't be reached are awaited and onboarded again.
+    fn repair_ssh(
+        &self,
+        mending: &Mending,
+        step: &MendStep,
+        def: &StepDef,
+        ssh: &SshStep,
+    ) -> Result<(), Failure> {
+        let (id, values, bench) = (&step.entry.step, &step.applied.target, self.bench);
+        self.repair_program(
+            mending,
+            step,
+            || bench.verify_ssh(id, ssh, &self.standing, values),
+            || {
+                let awaited = bench.await_hosts(id, def, ssh, &self.standing, values);
+                awaited.map(drop)
+            },
+        )
+    }
+
+    /// A playbook that would change something is run.
+    fn repair_ansible(
+        &self,
+        mending: &Mending,
+        step: &MendStep,
+        def: &StepDef,
+        ansible: &AnsibleStep,
+    ) -> Result<(), Failure> {
+        let (id, source, values) = (&step.entry.step, &step.source, &step.applied.target);
+        let bench = self.bench;
+        self.repair_program(
+            mending,
+            step,
+            || bench.verify_ansible(id, source, def, ansible, &self.standing, values),
+            || {
+                let applied = bench.apply_ansible(id, source, def, ansible, &self.standing, values);
+                applied.map(drop)
+            },
+        )
     }
 
     /// Stores that a step's repair begins: from the definitions that it stands from.

@@ -100,6 +100,11 @@ impl SecretBook {
         names.iter().try_for_each(|name| self.get(name).map(drop))
     }
 
+    /// The platform's directory, from which relative files count.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns a secret's value. One that only an older bundle refers to is fetched when it is asked for.
     pub(crate) fn expose(&self, name: &str) -> Option<String> {
         match self.get(name) {

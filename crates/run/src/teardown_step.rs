@@ -98,6 +98,15 @@ impl TargetWorld<'_, '_> {
             }
             // What was upgraded stays as it is, and goes with the step that made it.
             StepKind::Talos(_) => return Ok(TeardownResult::Gone { detail: None }),
+            StepKind::Ssh(ssh) => {
+                self.bench.forget_hosts(&ssh.hosts)?;
+                return Ok(TeardownResult::Gone { detail: None });
+            }
+            StepKind::Ansible(ansible) => {
+                self.bench
+                    .teardown_ansible(step, source, def, ansible, &self.standing, values)?;
+                return Ok(TeardownResult::Gone { detail: None });
+            }
             StepKind::Tofu(tofu) => tofu,
         };
         let found = self.bench.mark(step)?;

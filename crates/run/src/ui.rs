@@ -120,6 +120,46 @@ pub enum Notice {
         /// For how long so far, in seconds.
         seconds: u64,
     },
+    /// A host that is awaited or configured moved on.
+    Host {
+        /// The step.
+        step: String,
+        /// The host.
+        host: String,
+        /// What is known of it now, in words: the rung that it stands on, or what was done to it.
+        what: String,
+    },
+    /// A task of a playbook began.
+    Task {
+        /// The step.
+        step: String,
+        /// Its name.
+        task: String,
+    },
+    /// A task of a playbook ended on a host.
+    TaskEnded {
+        /// The step.
+        step: String,
+        /// The host.
+        host: String,
+        /// The task's name.
+        task: String,
+        /// `ok`, `changed`, `skipped`, `failed`, `ignored` or `unreachable`.
+        status: String,
+        /// What it said.
+        message: String,
+    },
+    /// What a task of a playbook changes on a host, where the step shows differences.
+    Difference {
+        /// The step.
+        step: String,
+        /// The host.
+        host: String,
+        /// The task's name.
+        task: String,
+        /// The difference, line by line.
+        text: String,
+    },
     /// A running step has been silent for minutes.
     Quiet {
         /// The step.

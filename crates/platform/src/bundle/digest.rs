@@ -43,7 +43,7 @@ impl Bundle {
                         && directories.iter().any(|directory| below(path, directory))
                 })
             }
-            StepKind::Exec(_) | StepKind::Talos(_) => {
+            StepKind::Exec(_) | StepKind::Talos(_) | StepKind::Ssh(_) | StepKind::Ansible(_) => {
                 let taken = module_directories(platform);
                 Box::new(move |path| {
                     path != PLATFORM_FILE
@@ -72,7 +72,7 @@ fn module_directories(platform: &Platform) -> BTreeSet<String> {
         .steps()
         .filter_map(|step| match &step.kind {
             StepKind::Tofu(tofu) => Some(tofu),
-            StepKind::Exec(_) | StepKind::Talos(_) => None,
+            _ => None,
         })
         .flat_map(|tofu| {
             let specs = tofu.nodes.as_ref().map(|nodes| &nodes.path);

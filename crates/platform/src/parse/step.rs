@@ -7,7 +7,7 @@ use phase_engine::{PhaseId, StepId, StepName};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, nodes, probe, talos,
+    Context, DeclaredStep, Mention, Outputs, Sees, Use, UsePlace, env, handoff, nodes, probe, talos,
 };
 use crate::expr::Expr;
 use crate::files::join;
@@ -159,10 +159,7 @@ fn step(
         let other = kind
             .as_ref()
             .filter(|kind| !matches!(kind, StepKind::Tofu(_)))
-            .map(|kind| match kind.word() {
-                "exec" => "an `exec` step".to_owned(),
-                word => format!("a `{word}` step"),
-            });
+            .map(|kind| step_of(kind.word()));
         if let (Some(field), Some(other)) = (section.field(key), other) {
             section.doc.fault(
                 field.key_span,
@@ -191,6 +188,15 @@ fn step(
         section_digest,
         span,
     })
+}
+
+/// A step of this kind, with its article.
+fn step_of(kind: &str) -> String {
+    let article = match kind {
+        "exec" | "ssh" | "ansible" => "an",
+        _ => "a",
+    };
+    format!("{article} `{kind}` step")
 }
 
 pub(super) fn digest(section: &Section<'_>) -> String {
@@ -234,7 +240,7 @@ fn kind(
         section.doc.fault(
             stdin.key_span.clone(),
             "nothing reads it",
-            format!("a `{kind}` step has no `stdin`"),
+            format!("{} has no `stdin`", step_of(kind)),
             None,
         );
     }
@@ -243,19 +249,11 @@ fn kind(
         "exec" => (exec(field, position, stdin, context), Outputs::None),
         "nodes" => nodes::nodes(section, field, id, position, context),
         "talos" => (talos::talos(field, id, position, context), Outputs::None),
-        kind => {
-            let help = match kind {
-                "ssh" => "an `exec` step can run a script that waits for the hosts",
-                _ => "an `exec` step can run `ansible-playbook`",
-            };
-            section.doc.fault(
-                field.key_span.clone(),
-                "not there yet",
-                format!("`{kind}` steps are not there yet"),
-                Some(format!("{help} until they are")),
-            );
-            (None, Outputs::Unknown)
-        }
+        "ssh" => (handoff::ssh(field, id, context), Outputs::None),
+        _ => (
+            handoff::ansible(field, id, position, context),
+            Outputs::None,
+        ),
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct ParsedTarget {
     pub(crate) value_spans: BTreeMap<String, Range<usize>>,
     /// Whether there is an `[encryption]`, with faults of its own or without.
     pub(crate) has_encryption: bool,
+    /// Whether there is an `[ssh]`, with faults of its own or without.
+    pub(crate) has_ssh: bool,
     /// Whether `[values]` could be read at all.
     pub(crate) has_values: bool,
     /// Whether `[secrets]` could be read at all.
@@ -76,6 +78,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     let archive = root
         .section("archive", "[archive]")
         .map(|section| store::store(&section));
+    let has_ssh = root.field("ssh").is_some() || root.has_slip_of(&["ssh"], &SECTIONS);
     let ssh = root
         .section("ssh", "[ssh]")
         .and_then(|section| ssh(&section));
@@ -117,6 +120,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     }
     root.finish();
     Some(ParsedTarget {
+        has_ssh,
         has_encryption: encryption_field.is_some(),
         has_values,
         has_secrets,
@@ -214,7 +218,14 @@ fn ssh(section: &Section<'_>) -> Option<SshDef> {
             None => source(&field, true),
         }
     });
-    let ca = section.string("host_ca");
+    let ca = section.field("host_ca").and_then(|field| {
+        let text = field.string()?;
+        if let Err(error) = text.parse::<known_hosts::PublicKey>() {
+            let help = "write it as OpenSSH does: `ssh-ed25519 AAAA…`".to_owned();
+            field.fault("no public key", format!("`host_ca`: {error}"), Some(help));
+        }
+        Some(text)
+    });
     let host_keys = match section.field("host_keys") {
         None => HostKeys::Declared,
         Some(field) => match (field.string()?.as_str(), ca.clone()) {

@@ -51,6 +51,12 @@ impl Human {
                 };
                 bar.set_message(clean(&format!("{step}: {action} {address}{time}")).into_owned());
             }
+            Notice::Host { step, host, what } => {
+                bar.set_message(clean(&format!("{step}: {host}: {what}")).into_owned());
+            }
+            Notice::Task { step, task } => {
+                bar.set_message(clean(&format!("{step}: {task}")).into_owned());
+            }
             Notice::Waiting { what } => bar.set_message(clean(what).into_owned()),
             Notice::Check { phase, check, .. } => {
                 bar.set_message(clean(&format!("phase {phase}: check {check}")).into_owned());

@@ -17,8 +17,12 @@ pub(super) fn of(notice: &Notice, look: Look, verbosity: Verbosity) -> Option<St
             stage: Stage::Started,
             ..
         }
+        | Notice::Task { .. }
         | Notice::Checking { good: None, .. }
         | Notice::Check { failure: None, .. } => Verbosity::Verbose,
+        Notice::TaskEnded { status, .. } if status == "ok" || status == "skipped" => {
+            Verbosity::Verbose
+        }
         _ => Verbosity::Normal,
     };
     if verbosity < wanted {
@@ -113,6 +117,48 @@ fn text(notice: &Notice, look: Look) -> String {
         } => {
             let said = resource(address, action, *stage, *time, look);
             format!("  {step}: {said}")
+        }
+        Notice::Host { step, host, what } => {
+            format!("  {step}: {}: {}", clean(host), clean(what))
+        }
+        Notice::Task { step, task } => format!("  {step}: task {}", clean(task)),
+        Notice::TaskEnded {
+            step,
+            host,
+            task,
+            status,
+            message,
+        } => {
+            let tone = match status.as_str() {
+                "failed" | "unreachable" => Tone::Bad,
+                "changed" | "ignored" => Tone::Warn,
+                _ => Tone::Quiet,
+            };
+            // What a task that went well has to say is in the log.
+            let said = match status.as_str() {
+                "failed" | "unreachable" | "ignored" if !message.is_empty() => {
+                    format!(": {}", clean(message.trim_end()))
+                }
+                _ => String::new(),
+            };
+            format!(
+                "  {step}: {}: {}: {}{said}",
+                clean(host),
+                clean(task),
+                look.paint(tone, status)
+            )
+        }
+        Notice::Difference {
+            step,
+            host,
+            task,
+            text,
+        } => {
+            let mut lines = format!("  {step}: {}: {}: difference", clean(host), clean(task));
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                lines.push_str(&format!("\n    {}", clean(line)));
+            }
+            lines
         }
         Notice::Quiet {
             step,
