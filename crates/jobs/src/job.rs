@@ -97,12 +97,16 @@ pub struct Job {
     pub id: JobId,
     /// What kind of handoff: `provision`, `bootstrap`.
     pub kind: String,
+    /// The platform.
+    pub platform: String,
     /// The target.
     pub target: String,
     /// The workspace.
     pub workspace: String,
     /// The playbook.
     pub playbook: String,
+    /// What whoever goes on with it needs to know besides, as the caller wrote it. Never anything sensitive.
+    pub spec: String,
     /// When it was made.
     pub created_at: String,
     /// When and why a person gave it up.

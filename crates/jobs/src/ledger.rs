@@ -26,12 +26,16 @@ pub struct NewJob {
     pub id: JobId,
     /// `provision`, `bootstrap`.
     pub kind: String,
+    /// The platform.
+    pub platform: String,
     /// The target.
     pub target: String,
     /// The workspace.
     pub workspace: String,
     /// The playbook.
     pub playbook: String,
+    /// What whoever goes on with it needs to know besides. Never anything sensitive.
+    pub spec: String,
     /// Its steps, in order.
     pub steps: Vec<NewStep>,
 }
@@ -144,8 +148,8 @@ impl Ledger {
         self.change(|change| {
             let open: Option<String> = change
                 .query_row(
-                    "SELECT id FROM job WHERE target = ?1 AND workspace = ?2 AND is_open = 1",
-                    params![new.target, new.workspace],
+                    "SELECT id FROM job WHERE platform = ?1 AND target = ?2 AND workspace = ?3 AND is_open = 1",
+                    params![new.platform, new.target, new.workspace],
                     |row| row.get(0),
                 )
                 .optional()?;
@@ -165,17 +169,19 @@ impl Ledger {
             let job = Job {
                 id: new.id,
                 kind: new.kind,
+                platform: new.platform,
                 target: new.target,
                 workspace: new.workspace,
                 playbook: new.playbook,
+                spec: new.spec,
                 created_at: now.to_owned(),
                 abandoned: None,
                 holder: None,
                 steps: steps.collect(),
             };
             change.execute(
-                "INSERT INTO job (id, kind, target, workspace, playbook, created_at, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)",
-                params![job.id.0, job.kind, job.target, job.workspace, job.playbook, job.created_at],
+                "INSERT INTO job (id, kind, platform, target, workspace, playbook, spec, created_at, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)",
+                params![job.id.0, job.kind, job.platform, job.target, job.workspace, job.playbook, job.spec, job.created_at],
             )?;
             write(change, &job)?;
             Ok(Some(Opened::New(job)))
@@ -208,6 +214,35 @@ impl Ledger {
         read(&self.db, id)
             .map_err(|source| self.failed("read", source))?
             .ok_or_else(|| LedgerError::NoSuchJob(id.clone()))
+    }
+
+    /// The jobs of one workspace, the newest first.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn of_workspace(
+        &self,
+        platform: &str,
+        target: &str,
+        workspace: &str,
+    ) -> Result<Vec<Job>, LedgerError> {
+        let mut jobs = self.list()?;
+        jobs.retain(|job| {
+            job.platform == platform && job.target == target && job.workspace == workspace
+        });
+        Ok(jobs)
+    }
+
+    /// Writes down anew what whoever goes on with a job needs to know. The holder alone may.
+    ///
+    /// # Errors
+    /// When somebody else holds the job.
+    pub fn respecify(&mut self, id: &JobId, holder: &str, spec: &str) -> Result<Job, LedgerError> {
+        self.alter(id, |job| {
+            is_held_by(job, holder)?;
+            job.spec = spec.to_owned();
+            Ok(())
+        })
     }
 
     /// Takes a job to run it. Whoever held it before must be dead, as `is_dead` says.
@@ -330,8 +365,8 @@ impl Ledger {
             }
             let other: Option<String> = change
                 .query_row(
-                    "SELECT id FROM job WHERE target = ?1 AND workspace = ?2 AND is_open = 1 AND id <> ?3",
-                    params![job.target, job.workspace, job.id.0],
+                    "SELECT id FROM job WHERE platform = ?1 AND target = ?2 AND workspace = ?3 AND is_open = 1 AND id <> ?4",
+                    params![job.platform, job.target, job.workspace, job.id.0],
                     |row| row.get(0),
                 )
                 .optional()?;
@@ -401,7 +436,7 @@ fn is_open(job: &Job) -> bool {
 fn read(db: &Connection, id: &JobId) -> rusqlite::Result<Option<Job>> {
     let job = db
         .query_row(
-            "SELECT kind, target, workspace, playbook, created_at, abandoned, holder FROM job WHERE id = ?1",
+            "SELECT kind, target, workspace, playbook, created_at, abandoned, holder, platform, spec FROM job WHERE id = ?1",
             params![id.0],
             |row| {
                 Ok(Job {
@@ -413,6 +448,8 @@ fn read(db: &Connection, id: &JobId) -> rusqlite::Result<Option<Job>> {
                     created_at: row.get(4)?,
                     abandoned: row.get(5)?,
                     holder: row.get(6)?,
+                    platform: row.get(7)?,
+                    spec: row.get(8)?,
                     steps: Vec::new(),
                 })
             },
@@ -445,8 +482,8 @@ fn read(db: &Connection, id: &JobId) -> rusqlite::Result<Option<Job>> {
 
 fn write(change: &Transaction<'_>, job: &Job) -> rusqlite::Result<()> {
     change.execute(
-        "UPDATE job SET abandoned = ?2, holder = ?3, is_open = ?4 WHERE id = ?1",
-        params![job.id.0, job.abandoned, job.holder, is_open(job)],
+        "UPDATE job SET abandoned = ?2, holder = ?3, is_open = ?4, spec = ?5 WHERE id = ?1",
+        params![job.id.0, job.abandoned, job.holder, is_open(job), job.spec],
     )?;
     let mut put = change.prepare(
         "INSERT OR REPLACE INTO step (job, position, name, looks, status, n_attempts, started_at, ended_at, outputs, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

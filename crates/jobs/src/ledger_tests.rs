@@ -21,9 +21,11 @@ fn new_job(id: &str, workspace: &str) -> NewJob {
     NewJob {
         id: JobId(id.to_owned()),
         kind: "provision".to_owned(),
+        platform: "homelab".to_owned(),
         target: "live".to_owned(),
         workspace: workspace.to_owned(),
         playbook: "site.yml".to_owned(),
+        spec: "{}".to_owned(),
         steps: steps.collect(),
     }
 }
@@ -329,4 +331,44 @@ fn ended(place: &Place) -> Vec<usize> {
         .filter(|(_, step)| step.status == StepStatus::Succeeded)
         .map(|(at, _)| at)
         .collect()
+}
+
+#[test]
+fn targets_of_one_name_of_two_platforms_have_a_job_each() {
+    let place = Place::new();
+    let mut ledger = place.ledger();
+    let other = NewJob {
+        platform: "elsewhere".to_owned(),
+        ..new_job("b", "prod")
+    };
+    assert!(matches!(
+        ledger.open_job(new_job("a", "prod"), NOW),
+        Ok(Opened::New(_))
+    ));
+    assert!(matches!(ledger.open_job(other, NOW), Ok(Opened::New(_))));
+    let own = ledger.of_workspace("elsewhere", "live", "prod").unwrap();
+    assert_eq!(
+        own.iter().map(|job| &job.id).collect::<Vec<_>>(),
+        [&id("b")]
+    );
+}
+
+#[test]
+fn what_a_job_goes_on_with_is_changed_by_its_holder_alone() {
+    let place = Place::new();
+    let mut ledger = place.ledger();
+    ledger.open_job(new_job("a", "prod"), NOW).unwrap();
+    assert!(
+        ledger
+            .respecify(&id("a"), "me", "{\"limit\":\"x\"}")
+            .is_err()
+    );
+    ledger.take(&id("a"), "me", |_| true).unwrap();
+    ledger
+        .respecify(&id("a"), "me", "{\"limit\":\"x\"}")
+        .unwrap();
+    assert_eq!(
+        place.ledger().show(&id("a")).unwrap().spec,
+        "{\"limit\":\"x\"}"
+    );
 }

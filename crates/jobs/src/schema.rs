@@ -5,20 +5,22 @@ use rusqlite::Connection;
 /// The version that this program writes.
 pub(crate) const VERSION: i32 = 1;
 
-/// One job that is not over, at most, for each workspace of a target.
+/// One job that is not over, at most, for each workspace of a platform's target.
 const TABLES: &str = "
 CREATE TABLE job (
     id TEXT PRIMARY KEY NOT NULL,
     kind TEXT NOT NULL,
+    platform TEXT NOT NULL,
     target TEXT NOT NULL,
     workspace TEXT NOT NULL,
     playbook TEXT NOT NULL,
+    spec TEXT NOT NULL,
     created_at TEXT NOT NULL,
     abandoned TEXT,
     holder TEXT,
     is_open INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX job_open ON job (target, workspace) WHERE is_open = 1;
+CREATE UNIQUE INDEX job_open ON job (platform, target, workspace) WHERE is_open = 1;
 CREATE TABLE step (
     job TEXT NOT NULL REFERENCES job (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::handoff_args::{Inventory, Jobs, Provision};
 use crate::later;
 
 /// Stands a whole platform up from nothing with OpenTofu, phase by phase, proves it, and tears it down.
@@ -107,6 +108,13 @@ pub(crate) enum Command {
     Runs(Runs),
     /// List objects that may exist in no state, and settle them
     Suspects(Suspects),
+    /// Hand a workspace to Ansible: apply it, await and onboard its hosts, run a playbook on them
+    #[command(visible_alias = "handoff")]
+    Provision(Provision),
+    /// Look at the jobs of handoffs, go on with them, do their steps again
+    Jobs(Jobs),
+    /// Print the hosts of a workspace, or of all of a target, as an inventory of Ansible's
+    Inventory(Inventory),
     /// Bring what stands of a phase back to the definitions that it was applied from, and verify it
     Repair(Repair),
     /// Take what stands of a phase as it is, drift and all, with a reason
@@ -350,6 +358,9 @@ pub(crate) struct Suspects {
     /// Take this machine, on which a call was cut, as lost for good, with what it was at work on
     #[arg(long, value_name = "HOST")]
     pub(crate) lost_host: Option<String>,
+    /// Those of a handoff's workspace, in place of the target's steps
+    #[arg(long, value_name = "WORKSPACE")]
+    pub(crate) workspace: Option<String>,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }
@@ -648,7 +659,7 @@ pub(crate) fn command() -> clap::Command {
 }
 
 /// Reads a length of time as people write it.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text
         .parse()
         .map_err(|_| "a length of time looks like `30s`, `5m` or `1h 30m`".to_owned())?;

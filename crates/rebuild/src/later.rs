@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 
 /// Commands of later versions.
-const COMMANDS: &[&str] = &["provision", "bootstrap", "jobs", "serve", "inventory"];
+const COMMANDS: &[&str] = &["bootstrap", "serve"];
 
 /// Adds them to a command line, hidden.
 pub(crate) fn add_to(cli: Command) -> Command {

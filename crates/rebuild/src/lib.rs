@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod entry;
 mod failure;
+mod handoff_args;
 mod later;
 mod machine;
 #[cfg(test)]

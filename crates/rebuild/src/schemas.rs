@@ -35,6 +35,14 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     schemas.insert("event", of::<EventOfCall>());
     schemas.insert("explain", of::<run::Explanation>());
     schemas.insert("init", of::<Initialized>());
+    schemas.insert("jobs-list", of::<provision::JobsDocument>());
+    schemas.insert("jobs-show", of::<provision::JobDocument>());
+    schemas.insert("provision-down", of::<provision::ProvisionedDown>());
+    schemas.insert(
+        "provision-down-dry-run",
+        of::<run::workspace::WorkspaceDryRun>(),
+    );
+    schemas.insert("provision-status", of::<provision::ProvisionStatus>());
     schemas.insert("plan", of::<run::PlanReport>());
     schemas.insert("preflight", of::<preflight::Report>());
     schemas.insert("providers", of::<ProvidersDocument>());

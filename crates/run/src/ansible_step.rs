@@ -19,13 +19,13 @@ use crate::resolve;
 use crate::standing::Standing;
 
 /// What one playbook run is given.
-struct Given<'a> {
-    source: &'a Source,
-    def: &'a StepDef,
-    ansible: &'a AnsibleStep,
-    playbook: &'a str,
-    check: bool,
-    values: &'a BTreeMap<String, Value>,
+pub(crate) struct Given<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) def: &'a StepDef,
+    pub(crate) ansible: &'a AnsibleStep,
+    pub(crate) playbook: &'a str,
+    pub(crate) check: bool,
+    pub(crate) values: &'a BTreeMap<String, Value>,
 }
 
 impl Bench<'_> {
@@ -152,7 +152,8 @@ impl Bench<'_> {
         }
     }
 
-    fn play(
+    /// Runs a playbook on hosts that were reached just now.
+    pub(crate) fn play(
         &self,
         act: &Act<'_>,
         given: &Given<'_>,

@@ -72,6 +72,13 @@ impl<'m> Bench<'m> {
         Ok(())
     }
 
+    /// The same for a handoff, which needs all of it.
+    pub(crate) fn demand_hands(&self, platform: &Platform) -> Result<(), Failure> {
+        self.ssh_settings()?;
+        self.ssh_client()?;
+        self.demand_ansible(platform)
+    }
+
     /// Finds Ansible, and whether it is of the version that `[tools]` demands.
     fn demand_ansible(&self, platform: &Platform) -> Result<(), Failure> {
         let AnsibleTool { program, prefix } = self.ansible_tool(platform)?;
@@ -353,6 +360,13 @@ impl<'m> Bench<'m> {
             )]),
             ..Detail::default()
         })
+    }
+
+    /// Which keys are pinned of an output's hosts. No secret.
+    pub(crate) fn pins_of(&self, hosts: &HostsOutput) -> Result<Value, Failure> {
+        self.machines()
+            .snapshot(&key_of(hosts), &self.paths.known_hosts())
+            .map_err(|error| failed(&error))
     }
 
     /// Where this machine knows nothing of the hosts, what another one of ours recorded of them counts.

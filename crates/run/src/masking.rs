@@ -34,7 +34,9 @@ impl Ui for MaskedUi {
         match &mut notice {
             Notice::Resource { address, .. } => self.mask(address),
             Notice::Quiet { address, .. } => address.iter_mut().for_each(|text| self.mask(text)),
-            Notice::StepEnded { summary, .. } => self.mask(summary),
+            Notice::StepEnded { summary, .. } | Notice::JobStepEnded { summary, .. } => {
+                self.mask(summary);
+            }
             Notice::Check { failure, .. } => failure.iter_mut().for_each(|text| self.mask(text)),
             Notice::Waiting { what } | Notice::Host { what, .. } => self.mask(what),
             Notice::Task { task, .. } => self.mask(task),
@@ -68,6 +70,8 @@ impl Ui for MaskedUi {
             | Notice::Step { .. }
             | Notice::Verified { .. }
             | Notice::TornDown { .. }
+            | Notice::Job { .. }
+            | Notice::JobStep { .. }
             | Notice::NothingLeft { .. } => {}
         }
         self.inner.tell(&notice);

@@ -52,10 +52,16 @@ impl TargetPaths {
         self.root.join("logs")
     }
 
+    /// What stands of handoffs' workspaces, one directory each.
+    #[must_use]
+    pub(crate) fn workspaces(&self) -> PathBuf {
+        self.root.join("workspaces")
+    }
+
     /// What stands of a handoff's workspace, and what it was applied from.
     #[must_use]
     pub(crate) fn workspace(&self, name: &str) -> PathBuf {
-        self.root.join("workspaces").join(name)
+        self.workspaces().join(name)
     }
 
     /// The host keys that are pinned; never the user's own file.

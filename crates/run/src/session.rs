@@ -82,7 +82,8 @@ impl Held<'_> {
         ))
     }
 
-    fn ledger_in(
+    /// Opens the ledger of this call in other records.
+    pub(crate) fn ledger_in(
         &self,
         records: record::RecordStore,
         command: CallCommand,

@@ -203,6 +203,31 @@ pub enum Notice {
         /// How many residue probes were asked and found nothing.
         n_probes: usize,
     },
+    /// A handoff's job began or goes on.
+    Job {
+        /// Its id.
+        id: String,
+        /// The workspace.
+        workspace: String,
+        /// Whether it goes on from an earlier call.
+        resumed: bool,
+    },
+    /// Work on a step of a job begins.
+    JobStep {
+        /// Its name.
+        step: String,
+    },
+    /// Work on a step of a job ended.
+    JobStepEnded {
+        /// Its name.
+        step: String,
+        /// Whether it went well.
+        ok: bool,
+        /// One line for people.
+        summary: String,
+        /// How long it took, in seconds.
+        seconds: f64,
+    },
     /// There is nothing to tear down.
     NothingLeft {
         /// The target.

@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 mod calls;
+mod handoffs;
 pub(crate) mod init;
 pub(crate) mod providers;
 mod sealed;
@@ -300,7 +301,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                 imports: suspects.import,
                 gone: suspects.gone,
                 lost_host: suspects.lost_host,
-                workspace: None,
+                workspace: suspects.workspace,
             };
             context.operated(suspects.stop.grace, Asks::Nothing, |stop, ui| {
                 calls::suspects(context, &site, &options, stop, ui)
@@ -373,6 +374,9 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
             let site = context.site(&unlock.target);
             context.told_about(|ui| calls::unlock(context, &site, ui))
         }
+        Command::Provision(asked) => handoffs::provision(context, asked),
+        Command::Jobs(asked) => handoffs::jobs(context, asked),
+        Command::Inventory(asked) => handoffs::inventory(context, &asked),
         Command::Render(render) => {
             let options = RenderOptions {
                 target: render.target,

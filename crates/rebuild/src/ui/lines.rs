@@ -205,6 +205,38 @@ fn text(notice: &Notice, look: Look) -> String {
         },
         Notice::Verified { summary } => checkpoint(summary, look),
         Notice::TornDown { phase, n_probes } => gone(phase, *n_probes, look),
+        Notice::Job {
+            id,
+            workspace,
+            resumed,
+        } => {
+            let word = if *resumed { "goes on" } else { "begins" };
+            format!("job {id} of workspace {} {word}", clean(workspace))
+        }
+        Notice::JobStep { step } => look.paint(Tone::Strong, &clean(step)).to_string(),
+        Notice::JobStepEnded {
+            step,
+            ok,
+            summary,
+            seconds: time,
+        } => {
+            let (tone, word) = if *ok {
+                (Tone::Good, "done")
+            } else {
+                (Tone::Bad, "failed")
+            };
+            let said = if summary.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", clean(summary))
+            };
+            format!(
+                "{}: {}{said} ({})",
+                clean(step),
+                look.paint(tone, word),
+                seconds(*time)
+            )
+        }
         Notice::NothingLeft { target } => {
             format!("nothing is left of {target}: there is nothing to tear down")
         }

@@ -4,6 +4,8 @@
 //! the plan guard, rescues. Only what stands of it is written down elsewhere: on this machine, beside the
 //! target's working directory. Its state is `workspace/<name>`, of which the target's own steps know nothing.
 
+mod hosts;
+mod recorded;
 mod sealed;
 mod site;
 mod teardown;
@@ -22,6 +24,8 @@ use record::{CallCommand, Detail, RecordLedger};
 use secrets::{Masker, Secret};
 use serde_json::Value;
 
+pub use hosts::{Awaited, WorkspacePlay};
+pub use recorded::{Recorded, RecordedHosts, hosts_of_target, recorded, recorded_hosts};
 pub use site::{WorkspaceSite, find};
 pub use teardown::{WorkspaceDown, WorkspaceDryRun};
 
@@ -184,6 +188,12 @@ impl<'m> Workspace<'m> {
     #[must_use]
     pub fn masker(&self) -> &Masker {
         &self.held.bench.masker
+    }
+
+    /// A failure as it may be told and kept.
+    #[must_use]
+    pub fn masked(&self, failure: Failure) -> Failure {
+        self.held.bench.masked_failure(failure)
     }
 
     /// Its name and target.

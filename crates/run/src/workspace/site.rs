@@ -9,13 +9,21 @@ use crate::api::{Machine, Site};
 use crate::error::unusable;
 use crate::open::{self, platform_dir};
 
+use super::recorded::output_of;
+
 /// A workspace of one target.
 #[derive(Clone, Debug)]
 pub struct WorkspaceSite {
     /// The platform and the target.
     pub site: Site,
+    /// The platform's directory.
+    pub root: PathBuf,
+    /// The platform's name.
+    pub platform_name: String,
     /// Its name.
     pub name: String,
+    /// The output that names its hosts.
+    pub hosts: String,
     pub(crate) step: StepId,
     pub(crate) named: Option<NamedRoot>,
 }
@@ -25,6 +33,15 @@ impl WorkspaceSite {
         open::Workspace {
             step: self.step.clone(),
             named: self.named.clone(),
+        }
+    }
+
+    /// What finds it again from anywhere: its name, or its root module's directory.
+    #[must_use]
+    pub fn absolute(&self) -> String {
+        match &self.named {
+            None => self.name.clone(),
+            Some(named) => self.root.join(&named.root).display().to_string(),
         }
     }
 
@@ -49,16 +66,30 @@ pub fn find(
     text: &str,
     target: Option<&str>,
 ) -> Result<WorkspaceSite, Failure> {
-    let site = |target: &str| Site {
+    let here = Site {
         platform: platform.map(Path::to_owned),
-        target: target.to_owned(),
+        target: target.unwrap_or_default().to_owned(),
     };
-    let root = platform_dir(machine, &site(target.unwrap_or_default()))?;
+    let root = platform_dir(machine, &here)?;
     let files = DirFiles::open(&root).map_err(|error| unusable(&error))?;
     let survey = platform::survey(&files);
     let known = survey.platform.as_ref();
+    let platform_name = open::platform_name_of(&root)?;
+    let found = |target: &TargetName, step: StepId, named: Option<NamedRoot>| WorkspaceSite {
+        site: Site {
+            platform: Some(root.clone()),
+            target: target.to_string(),
+        },
+        root: root.clone(),
+        platform_name: platform_name.clone(),
+        name: step.step.to_string(),
+        hosts: output_of(known, step.step.as_str()),
+        step,
+        named,
+    };
     if let Some(workspace) = known.and_then(|platform| platform.workspace(text)) {
-        return of_definition(workspace, site(workspace.target.as_str()), target);
+        is_of_target(workspace, target)?;
+        return Ok(found(&workspace.target, workspace.step().id.clone(), None));
     }
     let Some(target) = target else {
         return Err(unknown(&survey, text));
@@ -68,52 +99,38 @@ pub fn find(
         let of_root = |one: &&WorkspaceDef| one.root() == path && one.target == target;
         let defined = known.and_then(|platform| platform.workspaces.iter().find(of_root));
         if let Some(workspace) = defined {
-            return of_definition(workspace, site(target.as_str()), None);
+            return Ok(found(&target, workspace.step().id.clone(), None));
         }
         let step = step_of(&path.replace('/', "-")).map_err(|failure| {
             failure.hint(format!(
                 "name it in rebuild.toml: `[workspace.NAME]` with `root = \"{path}\"` and `target = \"{target}\"`"
             ))
         })?;
-        return Ok(WorkspaceSite {
-            site: site(target.as_str()),
-            name: step.step.to_string(),
-            step,
-            named: Some(NamedRoot { root: path, target }),
-        });
+        let named = NamedRoot {
+            root: path,
+            target: target.clone(),
+        };
+        return Ok(found(&target, step, Some(named)));
     }
     // One that is defined no more may stand all the same.
     let step = step_of(text).map_err(|_| unknown(&survey, text))?;
-    Ok(WorkspaceSite {
-        site: site(target.as_str()),
-        name: text.to_owned(),
-        step,
-        named: None,
-    })
+    Ok(found(&target, step, None))
 }
 
-fn of_definition(
-    workspace: &WorkspaceDef,
-    site: Site,
-    target: Option<&str>,
-) -> Result<WorkspaceSite, Failure> {
-    if let Some(target) = target.filter(|target| *target != workspace.target.as_str()) {
-        return Err(Failure::new(
+/// Makes sure that a target that was named besides is the workspace's own.
+fn is_of_target(workspace: &WorkspaceDef, target: Option<&str>) -> Result<(), Failure> {
+    let own = &workspace.target;
+    match target.filter(|target| *target != own.as_str()) {
+        None => Ok(()),
+        Some(target) => Err(Failure::new(
             ExitCode::Unusable,
             format!(
-                "workspace `{}` is of target `{}`, not of `{target}`",
-                workspace.name(),
-                workspace.target
+                "workspace `{}` is of target `{own}`, not of `{target}`",
+                workspace.name()
             ),
         )
-        .hint("take `--target` out: `[workspace]` says the target; nothing was touched"));
+        .hint("take `--target` out: `[workspace]` says the target; nothing was touched")),
     }
-    Ok(WorkspaceSite {
-        site,
-        name: workspace.name().to_string(),
-        step: workspace.step().id.clone(),
-        named: None,
-    })
 }
 
 /// The step of a workspace.

@@ -1,0 +1,125 @@
+//! The ledger of jobs, with who holds what and what to do about it.
+
+use std::path::PathBuf;
+
+use jobs::{Job, JobId, Ledger, LedgerError};
+use phase_engine::{ExitCode, Failure};
+use process::{Identity, Liveness};
+use run::api::Machine;
+use store::lock::Holder;
+
+/// The ledger of this user's jobs, opened for one call.
+pub struct Book {
+    pub(crate) ledger: Ledger,
+    /// This call, as it holds jobs.
+    pub(crate) holder: String,
+}
+
+/// Where the ledger lies.
+pub(crate) fn path(machine: &Machine) -> PathBuf {
+    machine.state_home.join("jobs.sqlite")
+}
+
+/// The time as the ledger keeps it.
+pub(crate) fn now(machine: &Machine) -> String {
+    (machine.now)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+impl Book {
+    /// Opens it; `command` is what this call is said to do.
+    ///
+    /// # Errors
+    /// It can't be opened or read, or a newer version wrote it. Nothing was touched.
+    pub fn open(machine: &Machine, command: &str) -> Result<Self, Failure> {
+        let ledger = Ledger::open(&path(machine)).map_err(|error| told(&error))?;
+        let identity =
+            Identity::of_self().map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
+        let holder = Holder {
+            identity,
+            user: machine.user.clone(),
+            host: machine.host.clone(),
+            run: None,
+            command: command.to_owned(),
+            since: now(machine),
+        };
+        let holder = serde_json::to_string(&holder)
+            .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
+        Ok(Self { ledger, holder })
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// There is none of this id, or the ledger can't be read.
+    pub fn show(&self, id: &str) -> Result<Job, Failure> {
+        let id = JobId(id.to_owned());
+        self.ledger.show(&id).map_err(|error| told(&error))
+    }
+
+    /// Takes a job to run it.
+    ///
+    /// # Errors
+    /// Somebody alive holds it.
+    pub fn take(&mut self, id: &JobId) -> Result<Job, Failure> {
+        self.ledger
+            .take(id, &self.holder, is_dead)
+            .map_err(|error| told(&error))
+    }
+
+    /// Gives a job back.
+    ///
+    /// # Errors
+    /// The ledger can't be written.
+    pub fn give_back(&mut self, id: &JobId) -> Result<Job, Failure> {
+        self.ledger
+            .give_back(id, &self.holder)
+            .map_err(|error| told(&error))
+    }
+}
+
+/// Whoever held a job and is proven dead; one of an earlier boot of this machine is.
+pub(crate) fn is_dead(holder: &str) -> bool {
+    serde_json::from_str::<Holder>(holder).is_ok_and(|holder| {
+        matches!(
+            holder.identity.liveness(),
+            Liveness::Dead | Liveness::OtherBoot
+        )
+    })
+}
+
+/// The holder in words, where somebody is not proven dead.
+pub(crate) fn runner(job: &Job) -> Option<String> {
+    let holder = job.holder.as_deref().filter(|holder| !is_dead(holder))?;
+    Some(in_words(holder))
+}
+
+fn in_words(holder: &str) -> String {
+    serde_json::from_str::<Holder>(holder)
+        .map_or_else(|_| "somebody else".to_owned(), |holder| holder.to_string())
+}
+
+/// What went wrong with the ledger, before anything was done.
+pub(crate) fn told(error: &LedgerError) -> Failure {
+    match error {
+        LedgerError::Held { job, holder } => Failure::new(
+            ExitCode::Locked,
+            format!("job `{job}` is run by {}", in_words(holder)),
+        )
+        .hint(format!("wait for it; `rebuild jobs show {job}` tells how far it is")),
+        LedgerError::Newer { .. } => Failure::of(ExitCode::Stopped, error)
+            .hint("use the version of `rebuild` that wrote it, or a newer one; nothing was touched"),
+        LedgerError::NoSuchJob(_) => Failure::of(ExitCode::Unusable, error),
+        LedgerError::AnotherOpen { other } => Failure::of(ExitCode::Stopped, error)
+            .hint(format!("`rebuild jobs resume {other}` brings that one to its end first")),
+        LedgerError::Transition(jobs::TransitionError::NothingLeft { .. }) => {
+            Failure::of(ExitCode::Unusable, error).hint("`--from STEP` names it")
+        }
+        LedgerError::Transition(_) => Failure::of(ExitCode::Unusable, error),
+        LedgerError::Sqlite { path, .. } => Failure::of(ExitCode::Stopped, error).hint(format!(
+            "nothing was touched; where `{}` is damaged, move it away: jobs are known by it alone, what stands is not",
+            path.display()
+        )),
+        LedgerError::Make(_) => Failure::of(ExitCode::Stopped, error)
+            .hint("nothing was touched; mend the directory, and run the same command again"),
+    }
+}

@@ -1,0 +1,141 @@
+//! `jobs`: listed, shown, gone on with, begun again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jobs::{Job, JobId};
+use phase_engine::{ExitCode, Failure};
+use run::CallError;
+use run::api::Machine;
+use run::stop::{StopLevel, StopRequests};
+use run::ui::Ui;
+use run::workspace;
+
+use crate::book::{Book, is_dead, told};
+use crate::documents::{JobDocument, JobShown, JobsDocument};
+use crate::provision::{Ended, Spec, with_workspace};
+
+/// Lists the jobs of this user on this machine; of one target, where it is named.
+///
+/// # Errors
+/// The ledger can't be read.
+pub fn jobs_list(machine: &Machine, target: Option<&str>) -> Result<JobsDocument, Failure> {
+    let book = Book::open(machine, "jobs list")?;
+    let jobs = book.ledger.list().map_err(|error| told(&error))?;
+    let wanted = |job: &&Job| target.is_none_or(|target| job.target == target);
+    Ok(JobsDocument {
+        schema: 1,
+        jobs: jobs.iter().filter(wanted).map(JobShown::of).collect(),
+    })
+}
+
+/// Shows one job.
+///
+/// # Errors
+/// There is none of this id, or the ledger can't be read.
+pub fn jobs_show(machine: &Machine, id: &str) -> Result<JobDocument, Failure> {
+    let book = Book::open(machine, "jobs show")?;
+    Ok(JobDocument::of(&book.show(id)?))
+}
+
+/// Goes on with one job, or with each that was cut. One that failed is gone on with only where it is named.
+///
+/// Returns a result for each, in order of their ids.
+///
+/// # Errors
+/// The ledger can't be read, or there is no such job.
+pub fn resume(
+    machine: &Machine,
+    id: Option<&str>,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Vec<Result<Ended, CallError>>, Failure> {
+    let book = Book::open(machine, "jobs resume")?;
+    let ids: Vec<JobId> = match id {
+        Some(id) => {
+            let job = book.show(id)?;
+            if JobShown::of(&job).status == "succeeded" {
+                return Err(Failure::new(
+                    ExitCode::Unusable,
+                    format!("every step of job `{id}` has ended well"),
+                )
+                .hint(format!(
+                    "`rebuild jobs redrive {id} --from STEP` does steps again"
+                )));
+            }
+            vec![job.id]
+        }
+        None => {
+            let mut jobs = book.ledger.list().map_err(|error| told(&error))?;
+            jobs.reverse();
+            let cut = |job: &&Job| {
+                let shown = JobShown::of(job);
+                shown.is_left() && shown.status != "failed"
+            };
+            jobs.iter().filter(cut).map(|job| job.id.clone()).collect()
+        }
+    };
+    drop(book);
+    let mut ended = Vec::new();
+    for id in ids {
+        if stop.level() > StopLevel::None {
+            break;
+        }
+        ended.push(go_on(machine, &id, stop, ui));
+    }
+    Ok(ended)
+}
+
+/// Makes a job go on from a step, which and all after it are done again; without a name, from where it stopped.
+///
+/// # Errors
+/// There is no such job or step, somebody runs it, another job of its workspace is not over.
+pub fn redrive(
+    machine: &Machine,
+    id: &str,
+    from: Option<&str>,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
+    let mut book = Book::open(machine, "jobs redrive")?;
+    let id = JobId(id.to_owned());
+    book.ledger
+        .redrive(&id, from, is_dead)
+        .map_err(|error| told(&error))?;
+    drop(book);
+    go_on(machine, &id, stop, ui)
+}
+
+fn go_on(
+    machine: &Machine,
+    id: &JobId,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
+    let book = Book::open(machine, "jobs resume")?;
+    let job = book.show(&id.0)?;
+    drop(book);
+    if job.kind != "provision" {
+        return Err(Failure::new(
+            ExitCode::Unusable,
+            format!(
+                "job `{id}` is a `{}`, which is gone on with by its own command",
+                job.kind
+            ),
+        )
+        .hint(format!(
+            "`rebuild {} run {} {}` goes on with it",
+            job.kind, job.playbook, job.workspace
+        ))
+        .into());
+    }
+    let spec = Spec::read(&job)?;
+    let site = workspace::find(
+        machine,
+        Some(Path::new(&spec.platform_dir)),
+        &spec.workspace,
+        Some(&job.target),
+    )?;
+    let options = spec.options(&job.playbook);
+    with_workspace(machine, &site, &options, stop, ui, Some(id))
+}

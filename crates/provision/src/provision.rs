@@ -1,0 +1,497 @@
+//! `provision`: apply, await, onboard, Ansible, under one job.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobs::{Job, JobId, NewJob, NewStep, Opened};
+use phase_engine::{ExitCode, Failure};
+use run::CallError;
+use run::api::Machine;
+use run::stop::{StopLevel, StopRequests};
+use run::ui::{Notice, Ui};
+use run::workspace::{
+    self, Awaited, Workspace, WorkspaceApply, WorkspaceDown, WorkspaceDryRun, WorkspacePlay,
+    WorkspaceSite,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::book::{self, Book, is_dead, told};
+use crate::documents::{JobDocument, JobShown, ProvisionStatus, next};
+use crate::drive::{Acts, Done, Driven, Driver, How, drive};
+
+/// The steps, and which of them only look.
+pub const STEPS: [(&str, bool); 4] = [
+    ("apply", false),
+    ("await", true),
+    ("onboard", true),
+    ("ansible", false),
+];
+
+/// The kind of such a job.
+const KIND: &str = "provision";
+
+/// Options of `provision run`.
+#[derive(Clone, Debug, Default)]
+pub struct ProvisionOptions {
+    /// The playbook, seen from here or from the platform.
+    pub playbook: String,
+    /// Workspaces whose hosts the play is given besides.
+    pub with: Vec<String>,
+    /// The hosts that it is limited to.
+    pub limit: Option<String>,
+    /// Whether differences are told.
+    pub diff: bool,
+    /// How long the hosts are awaited.
+    pub wait: Option<Duration>,
+    /// What the apply may do.
+    pub apply: WorkspaceApply,
+    /// Why the job of this workspace that is not over is given up for a new one.
+    pub give_up: Option<String>,
+}
+
+/// What goes on with a job needs to know, besides what the ledger has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    /// The platform's directory.
+    pub(crate) platform_dir: PathBuf,
+    /// The workspace's name, or its root module's directory.
+    pub(crate) workspace: String,
+    with: Vec<String>,
+    limit: Option<String>,
+    diff: bool,
+    wait_seconds: Option<u64>,
+}
+
+impl Spec {
+    fn of(site: &WorkspaceSite, options: &ProvisionOptions) -> Self {
+        Self {
+            platform_dir: site.root.clone(),
+            workspace: site.absolute(),
+            with: options.with.clone(),
+            limit: options.limit.clone(),
+            diff: options.diff,
+            wait_seconds: options.wait.map(|wait| wait.as_secs()),
+        }
+    }
+
+    /// Reads what a job has.
+    pub(crate) fn read(job: &Job) -> Result<Self, Failure> {
+        serde_json::from_str(&job.spec).map_err(|error| {
+            let mut failure = Failure::of(ExitCode::Stopped, &error);
+            failure.causes.insert(0, std::mem::take(&mut failure.what));
+            failure.what = format!("what job `{}` goes on with can't be read", job.id);
+            failure
+        })
+    }
+
+    /// The options that it was begun with.
+    pub(crate) fn options(&self, playbook: &str) -> ProvisionOptions {
+        ProvisionOptions {
+            playbook: self.platform_dir.join(playbook).display().to_string(),
+            with: self.with.clone(),
+            limit: self.limit.clone(),
+            diff: self.diff,
+            wait: self.wait_seconds.map(Duration::from_secs),
+            apply: WorkspaceApply::default(),
+            give_up: None,
+        }
+    }
+}
+
+/// How a handoff ended: the job, and why it did not come to its end.
+pub type Ended = (JobDocument, Option<Failure>);
+
+/// Runs a playbook on the hosts of a workspace, after it is applied and they are there. A job of the workspace that was
+/// cut goes on at the step that had not ended.
+///
+/// # Errors
+/// Nothing was begun: faults, a lock, another job that is not over, a ledger that can't be read.
+pub fn run(
+    machine: &Machine,
+    site: &WorkspaceSite,
+    options: &ProvisionOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
+    with_workspace(machine, site, options, stop, ui, None)
+}
+
+/// The same for one job that is there.
+pub(crate) fn with_workspace(
+    machine: &Machine,
+    site: &WorkspaceSite,
+    options: &ProvisionOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+    job: Option<&JobId>,
+) -> Result<Ended, CallError> {
+    // Before the target is locked: a ledger that can't be read is told first.
+    let mut book = Book::open(machine, "provision run")?;
+    let workspace = Workspace::open(machine, site, "provision run", stop, ui)?;
+    let ended = worked(machine, &workspace, &mut book, options, stop, ui, job);
+    workspace.release();
+    Ok(ended?)
+}
+
+fn worked(
+    machine: &Machine,
+    workspace: &Workspace<'_>,
+    book: &mut Book,
+    options: &ProvisionOptions,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+    job: Option<&JobId>,
+) -> Result<Ended, Failure> {
+    let play = workspace.play_of(WorkspacePlay {
+        playbook: options.playbook.clone(),
+        with: options.with.clone(),
+        limit: options.limit.clone(),
+        diff: options.diff,
+    })?;
+    let site = workspace.site();
+    let spec = serde_json::to_string(&Spec::of(site, options))
+        .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
+    let opened = match job {
+        Some(id) => Opened::Unfinished(book.ledger.show(id).map_err(|error| told(&error))?),
+        None => open_job(machine, book, site, &play.playbook, &spec, options)?,
+    };
+    let (job, resumed) = match opened {
+        Opened::New(job) => (job, false),
+        Opened::Unfinished(job) => (job, true),
+    };
+    let id = job.id.clone();
+    book.take(&id)?;
+    book.ledger
+        .respecify(&id, &book.holder, &spec)
+        .map_err(|error| told(&error))?;
+    ui.tell(&Notice::Job {
+        id: id.to_string(),
+        workspace: site.name.clone(),
+        resumed,
+    });
+    let mut acts = Handoff {
+        machine,
+        workspace,
+        options,
+        play,
+        stop,
+        ui,
+        awaited: None,
+    };
+    let driven = drive(
+        Driver {
+            book,
+            job: id.clone(),
+        },
+        &mut acts,
+    );
+    let Driven { job, failure } = driven;
+    let given_back = book.give_back(&id);
+    let failure = failure
+        .or_else(|| given_back.as_ref().err().cloned())
+        .map(|failure| with_ways_on(failure, &id));
+    let job = given_back.ok().or(job);
+    match job {
+        Some(job) => Ok((JobDocument::of(&job), failure)),
+        None => Err(failure.unwrap_or_else(|| Failure::failed("the ledger of jobs is gone"))),
+    }
+}
+
+/// The job that is not over, or a new one.
+fn open_job(
+    machine: &Machine,
+    book: &mut Book,
+    site: &WorkspaceSite,
+    playbook: &str,
+    spec: &str,
+    options: &ProvisionOptions,
+) -> Result<Opened, Failure> {
+    let new = || NewJob {
+        id: JobId(ulid::Ulid::generate().to_string()),
+        kind: KIND.to_owned(),
+        platform: site.platform_name.clone(),
+        target: site.site.target.clone(),
+        workspace: site.name.clone(),
+        playbook: playbook.to_owned(),
+        spec: spec.to_owned(),
+        steps: STEPS
+            .iter()
+            .map(|(name, looks)| NewStep {
+                name: (*name).to_owned(),
+                looks: *looks,
+            })
+            .collect(),
+    };
+    let now = book::now(machine);
+    let opened = book
+        .ledger
+        .open_job(new(), &now)
+        .map_err(|error| told(&error))?;
+    let Opened::Unfinished(job) = &opened else {
+        return Ok(opened);
+    };
+    if let Some(reason) = &options.give_up {
+        let reason = format!("{now} {}: {reason}", machine.user);
+        book.ledger
+            .abandon(&job.id, &reason, is_dead)
+            .and_then(|_| book.ledger.open_job(new(), &now))
+            .map_err(|error| told(&error))
+    } else if job.kind == KIND && job.playbook == playbook {
+        Ok(opened)
+    } else {
+        Err(Failure::new(
+            ExitCode::Stopped,
+            format!(
+                "job `{}` of workspace `{}` is not over: {} with playbook `{}`",
+                job.id, site.name, job.kind, job.playbook
+            ),
+        )
+        .hint(format!(
+            "`rebuild jobs resume {}` goes on with it, `--give-up REASON` ends it for this one; nothing was touched",
+            job.id
+        )))
+    }
+}
+
+fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
+    if failure.hint.is_some() {
+        return failure;
+    }
+    failure.hint(format!(
+        "mend it, then the same command goes on at that step, as `rebuild jobs resume {id}` does; `rebuild jobs redrive {id} --from STEP` begins earlier"
+    ))
+}
+
+/// The acts of a handoff.
+struct Handoff<'w, 'm> {
+    machine: &'w Machine,
+    workspace: &'w Workspace<'m>,
+    options: &'w ProvisionOptions,
+    play: WorkspacePlay,
+    stop: &'w Arc<StopRequests>,
+    ui: &'w Arc<dyn Ui>,
+    awaited: Option<Awaited>,
+}
+
+impl Acts for Handoff<'_, '_> {
+    fn act(&mut self, step: &str, _: How) -> Result<Done, Failure> {
+        self.done(step)
+            .map_err(|failure| self.workspace.masked(failure))
+    }
+
+    fn tell(&self, step: &str, ended: Option<(&Result<Done, Failure>, f64)>) {
+        let step = step.to_owned();
+        let notice = match ended {
+            None => Notice::JobStep { step },
+            Some((result, seconds)) => Notice::JobStepEnded {
+                step,
+                ok: result.is_ok(),
+                summary: match result {
+                    Ok(done) => done.summary.clone(),
+                    Err(failure) => failure.what.clone(),
+                },
+                seconds,
+            },
+        };
+        self.ui.tell(&notice);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.level() > StopLevel::None
+    }
+
+    fn now(&self) -> String {
+        book::now(self.machine)
+    }
+}
+
+impl Handoff<'_, '_> {
+    fn done(&mut self, step: &str) -> Result<Done, Failure> {
+        match step {
+            "apply" => {
+                let applied = self.workspace.apply(&self.options.apply)?;
+                Ok(Done {
+                    summary: applied.summary,
+                    outputs: serde_json::to_value(applied.outputs).ok(),
+                })
+            }
+            "await" => {
+                let awaited = self
+                    .workspace
+                    .await_hosts(&self.play.with, self.options.wait)?;
+                let done = Done {
+                    summary: awaited.summary(),
+                    outputs: Some(awaited.outputs()),
+                };
+                self.awaited = Some(awaited);
+                Ok(done)
+            }
+            "onboard" => {
+                let awaited = self.awaited()?;
+                let keys = self.workspace.onboard(awaited)?;
+                Ok(Done {
+                    summary: "every host answers under its pinned key".to_owned(),
+                    outputs: Some(keys),
+                })
+            }
+            _ => {
+                let awaited = self.awaited()?;
+                let summary = self.workspace.play(awaited, &self.play)?;
+                Ok(Done {
+                    outputs: Some(json!({ "summary": summary })),
+                    summary,
+                })
+            }
+        }
+    }
+
+    fn awaited(&self) -> Result<&Awaited, Failure> {
+        self.awaited
+            .as_ref()
+            .ok_or_else(|| Failure::failed("the hosts were not awaited before this step"))
+    }
+}
+
+/// Tells where a workspace is, from what this machine keeps of it.
+///
+/// # Errors
+/// That can't be read.
+pub fn status(machine: &Machine, site: &WorkspaceSite) -> Result<ProvisionStatus, Failure> {
+    let book = Book::open(machine, "provision status")?;
+    let jobs = book
+        .ledger
+        .of_workspace(&site.platform_name, &site.site.target, &site.name)
+        .map_err(|error| told(&error))?;
+    let recorded = workspace::recorded(machine, site)?;
+    let job = jobs.first().map(JobShown::of);
+    let next = match &job {
+        Some(job) if job.is_left() => next(job),
+        _ if recorded.stands => vec![
+            format!(
+                "rebuild inventory {} --target {} --graph",
+                site.name, site.site.target
+            ),
+            format!("rebuild provision down {}", site.as_typed()),
+        ],
+        _ => vec![format!(
+            "rebuild provision run {} PLAYBOOK",
+            site.as_typed()
+        )],
+    };
+    Ok(ProvisionStatus {
+        schema: 1,
+        platform: site.platform_name.clone(),
+        target: site.site.target.clone(),
+        workspace: site.name.clone(),
+        stands: recorded.stands,
+        job,
+        outputs: recorded.outputs,
+        next,
+    })
+}
+
+/// What `provision down` came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ProvisionedDown {
+    /// The version of this format.
+    pub schema: u32,
+    /// The target.
+    pub target: String,
+    /// The workspace.
+    pub workspace: String,
+    /// Whether there was anything to tear down.
+    pub stood: bool,
+}
+
+/// Destroys what a workspace made, forgets its hosts and gives up its job that is not over.
+///
+/// # Errors
+/// As `down`: nobody named a protected target, the target is locked, the destroy failed.
+pub fn down(
+    machine: &Machine,
+    site: &WorkspaceSite,
+    options: &WorkspaceDown,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<ProvisionedDown, CallError> {
+    let mut book = Book::open(machine, "provision down")?;
+    let workspace = Workspace::open_down(machine, site, options, stop, ui)?;
+    let gone = gone(machine, &workspace, &mut book);
+    workspace.release();
+    Ok(ProvisionedDown {
+        schema: 1,
+        target: site.site.target.clone(),
+        workspace: site.name.clone(),
+        stood: gone?,
+    })
+}
+
+fn gone(machine: &Machine, workspace: &Workspace<'_>, book: &mut Book) -> Result<bool, Failure> {
+    let site = workspace.site();
+    // From here on nothing may go on with it.
+    let jobs = book
+        .ledger
+        .of_workspace(&site.platform_name, &site.site.target, &site.name)
+        .map_err(|error| told(&error))?;
+    for job in jobs.iter().filter(|job| JobShown::of(job).is_left()) {
+        let reason = format!(
+            "{} {}: the workspace is torn down",
+            book::now(machine),
+            machine.user
+        );
+        book.ledger
+            .abandon(&job.id, &reason, is_dead)
+            .map_err(|error| told(&error))?;
+    }
+    let stood = workspace.destroy()?;
+    workspace.forget_hosts()?;
+    Ok(stood)
+}
+
+/// Lists what `provision down` would destroy.
+///
+/// # Errors
+/// As [`down`], before its first act.
+pub fn down_dry_run(
+    machine: &Machine,
+    site: &WorkspaceSite,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<WorkspaceDryRun, CallError> {
+    let options = WorkspaceDown {
+        confirm: None,
+        dry_run: true,
+    };
+    let workspace = Workspace::open_down(machine, site, &options, stop, ui)?;
+    let dry = workspace.dry_run();
+    workspace.release();
+    Ok(dry?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_goes_on_with_what_it_was_begun_with() {
+        let spec = Spec {
+            platform_dir: "/lab".into(),
+            workspace: "prod".to_owned(),
+            with: vec!["stage".to_owned()],
+            limit: Some("tf:prod".to_owned()),
+            diff: true,
+            wait_seconds: Some(60),
+        };
+        let text = serde_json::to_string(&spec).unwrap();
+        let read: Spec = serde_json::from_str(&text).unwrap();
+        let options = read.options("playbooks/site.yml");
+        assert_eq!(options.playbook, "/lab/playbooks/site.yml");
+        assert_eq!(options.limit.as_deref(), Some("tf:prod"));
+        assert_eq!(
+            (options.diff, options.wait),
+            (true, Some(Duration::from_secs(60)))
+        );
+    }
+}
