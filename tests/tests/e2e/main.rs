@@ -47,6 +47,7 @@ mod phases;
 mod planning;
 mod preflight_drift;
 mod preflight_states;
+mod provisioned;
 mod published;
 mod rekeyed;
 mod rendering;
