@@ -166,6 +166,14 @@ mod tests {
     }
 
     #[test]
+    fn the_root_module_of_a_workspace_is_checked_as_any_other() {
+        let workspace = "[workspace.old]\nroot = \"phases/old\"\ntarget = \"live\"\ncaptured = []\n";
+        let found = paths(&format!("{PLATFORM}{workspace}"));
+        let old = ("phases/old".to_owned(), ModuleKind::RootModule, false);
+        assert!(found.contains(&old) && found.len() == 5, "{found:?}");
+    }
+
+    #[test]
     fn with_a_fault_in_rebuild_toml_every_directory_of_configuration_is_checked() {
         let found = paths("[platform]\nnam = \"p\"\n");
         let found: Vec<&str> = found.iter().map(|(path, ..)| path.as_str()).collect();

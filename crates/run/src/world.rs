@@ -9,7 +9,7 @@ use phase_engine::{
     ApplyHow, Basis, ExitCode, Failure, Forgetting, Notes, PhaseId, Preparation, ResidueResult,
     RunId, StepId, StepResult, TeardownResult, World,
 };
-use platform::PhaseDef;
+use platform::{PhaseDef, WORKSPACE_PHASE};
 use record::{Detail, StandingEntry};
 use serde_json::Value;
 use store::lock::Holder;
@@ -140,6 +140,10 @@ impl TargetWorld<'_, '_> {
 
     /// Tells that work on a phase begins, once for all of its steps.
     fn tell_phase(&self, phase: &PhaseId, doing: Doing) {
+        // A workspace is no phase: its job tells what is done.
+        if phase.as_str() == WORKSPACE_PHASE {
+            return;
+        }
         let mut heading = self.heading.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Some((phase.clone(), doing));
         if *heading == now {

@@ -198,7 +198,7 @@ fn killed_inside_each_step_it_goes_on_by_each_way_and_applies_once() {
     farm.server("web1").start();
     // Inside the playbook.
     touch(&farm.place().join("hold"));
-    let third = farm.drill.rebuild(&["jobs", "resume"]).start();
+    let third = farm.drill.rebuild(&["jobs", "resume"]).cwd("/").start();
     wait_for("the playbook to run", || {
         (n_played(&farm, "web1") == 1).then_some(())
     });

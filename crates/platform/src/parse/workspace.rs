@@ -211,17 +211,15 @@ fn target(field: &Field<'_>, context: &Context<'_>) -> Option<TargetName> {
             return None;
         }
     };
-    // A bundle leaves targets out.
-    if !context.as_stored {
-        let names = crate::load::target_names(context.files);
-        if !names.contains(&text) {
-            let help = near(&text, names.iter().map(String::as_str)).map_or_else(
-                || format!("write `targets/{text}.toml`"),
-                |right| format!("did you mean `{right}`?"),
-            );
-            let message = format!("there is no target `{text}`: no file `targets/{text}.toml`");
-            field.fault("no such target", message, Some(help));
-        }
+    // A bundle leaves targets out; where there are none, nobody knows.
+    let names = crate::load::target_names(context.files);
+    if !names.is_empty() && !names.contains(&text) {
+        let help = near(&text, names.iter().map(String::as_str)).map_or_else(
+            || format!("write `targets/{text}.toml`"),
+            |right| format!("did you mean `{right}`?"),
+        );
+        let message = format!("there is no target `{text}`: no file `targets/{text}.toml`");
+        field.fault("no such target", message, Some(help));
     }
     Some(target)
 }
