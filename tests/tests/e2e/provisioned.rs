@@ -18,7 +18,7 @@ fn playbook(farm: &Farm, hosts: &str) -> String {
   gather_facts: false
   tasks:
     - name: notes
-      ansible.builtin.shell: \"echo played >> {place}/{{{{ inventory_hostname }}}}.played; test ! -e {place}/fail; n=0; while [ -e {place}/hold ]; do n=$((n+1)); [ $n -lt 1800 ] || exit 9; sleep 0.05; done\"
+      ansible.builtin.shell: \"echo played >> {place}/{{{{ inventory_hostname }}}}.played; test ! -e {place}/fail || exit 3; n=0; while [ -e {place}/hold ]; do n=$((n+1)); [ $n -lt 1800 ] || exit 9; sleep 0.05; done\"
 "
     )
 }
@@ -81,7 +81,7 @@ fn await_step(farm: &Farm, step: usize, status: &str) {
 
 fn killed(started: Started) {
     started.signal(Signal::KILL);
-    started.wait();
+    let _ = started.wait();
 }
 
 /// Cases A6 and A7: the whole chain under one job, whose steps, times and outputs are told; what stands is in the
@@ -426,13 +426,12 @@ fn an_inventory_is_read_by_ansible_and_a_graph_by_people() {
     read.expect_code(0);
     let read: Value = serde_json::from_str(&read.stdout).unwrap();
     let host = &read["_meta"]["hostvars"]["web1"];
-    assert_eq!(host["ansible_host"], "127.0.0.1");
+    // What no template may be run in is marked so where it is printed.
+    let is =
+        |arrived: &Value, value: &Value| arrived == value || arrived["__ansible_unsafe"] == *value;
+    assert!(is(&host["ansible_host"], &json!("127.0.0.1")), "{host}");
     for (name, value) in odd.as_object().unwrap() {
-        let arrived = &host["odd"][name];
-        assert!(
-            arrived == value || arrived["__ansible_unsafe"] == *value,
-            "{name}: {arrived}"
-        );
+        assert!(is(&host["odd"][name], value), "{name}: {host}");
     }
     for group in ["tf", "prod", "web"] {
         assert_eq!(read[group]["hosts"], json!(["web1"]), "{group}: {read}");

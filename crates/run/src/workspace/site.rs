@@ -9,7 +9,9 @@ use crate::api::{Machine, Site};
 use crate::error::unusable;
 use crate::open::{self, platform_dir};
 
+use super::ROOT_FILE;
 use super::recorded::output_of;
+use crate::paths::TargetPaths;
 
 /// A workspace of one target.
 #[derive(Clone, Debug)]
@@ -112,9 +114,15 @@ pub fn find(
         };
         return Ok(found(&target, step, Some(named)));
     }
-    // One that is defined no more may stand all the same.
+    // One that is defined no more may stand all the same; so may one that was named by its directory.
     let step = step_of(text).map_err(|_| unknown(&survey, text))?;
-    Ok(found(&target, step, None))
+    let kept = TargetPaths::new(&machine.state_home, &platform_name, &target).workspace(text);
+    let named = std::fs::read_to_string(kept.join(ROOT_FILE)).ok();
+    let named = named.map(|root| NamedRoot {
+        root,
+        target: target.clone(),
+    });
+    Ok(found(&target, step, named))
 }
 
 /// Makes sure that a target that was named besides is the workspace's own.

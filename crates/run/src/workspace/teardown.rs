@@ -5,12 +5,11 @@ use std::sync::Arc;
 use phase_engine::{
     CallKind, Entry, ExitCode, Failure, Ledger as _, RunStatus, StepEvent, TeardownResult,
 };
-use platform::NamedRoot;
 use record::CallCommand;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Kept, ROOT_FILE, Workspace, WorkspaceSite};
+use super::{Kept, Workspace, WorkspaceSite};
 use crate::api::Machine;
 use crate::error::{CallError, failed};
 use crate::open::{OnFaults, Opened};
@@ -67,7 +66,7 @@ impl<'m> Workspace<'m> {
             .into());
         }
         let workspace = Some(site.workspace());
-        let mut opened = Opened::open_on(machine, &site.site, workspace, stop, ui, OnFaults::GoOn)?;
+        let opened = Opened::open_on(machine, &site.site, workspace, stop, ui, OnFaults::GoOn)?;
         if let Err(faults) = &opened.today {
             ui.tell(&Notice::Warning {
                 message: format!(
@@ -76,13 +75,6 @@ impl<'m> Workspace<'m> {
                 ),
                 hint: None,
             });
-        }
-        let root = std::fs::read_to_string(opened.paths.workspace(&site.name).join(ROOT_FILE));
-        if let (Some(workspace), Ok(root)) = (&mut opened.workspace, root)
-            && workspace.named.is_none()
-        {
-            let target = opened.target.name.clone();
-            workspace.named = Some(NamedRoot { root, target });
         }
         if !options.dry_run {
             confirmed(&opened, site, options)?;
