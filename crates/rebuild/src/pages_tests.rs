@@ -121,7 +121,7 @@ fn what_the_readme_says_is_not_there_yet_is_refused() {
         .and_then(|rest| rest.lines().next())
         .expect("the list of commands");
     let names: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
-    assert!(names.len() > 4, "{line}");
+    assert!(!names.is_empty(), "{line}");
     for name in names {
         let matches = crate::args::command().try_get_matches_from(["rebuild", name]);
         let asked = matches

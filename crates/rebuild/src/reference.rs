@@ -140,11 +140,12 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_not_on_the_page() {
         let page = page();
-        for absent in ["provision", "__launch", "jobs redrive"] {
+        for absent in ["rebuild bootstrap", "__launch", "rebuild serve"] {
             assert!(!page.contains(absent), "{absent}");
         }
         for present in [
             "## `rebuild runs show`",
+            "## `rebuild jobs redrive`",
             "--first-build ID",
             "--forget PHASE.STEP",
         ] {
