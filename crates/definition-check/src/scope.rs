@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn the_root_module_of_a_workspace_is_checked_as_any_other() {
-        let workspace = "[workspace.old]\nroot = \"phases/old\"\ntarget = \"live\"\ncaptured = []\n";
+        let workspace =
+            "[workspace.old]\nroot = \"phases/old\"\ntarget = \"live\"\ncaptured = []\n";
         let found = paths(&format!("{PLATFORM}{workspace}"));
         let old = ("phases/old".to_owned(), ModuleKind::RootModule, false);
         assert!(found.contains(&old) && found.len() == 5, "{found:?}");

@@ -18,7 +18,9 @@ pub(crate) fn jobs(jobs: &[JobShown], look: Look) -> String {
                 job.id.as_str().into(),
                 Cell(job.status.clone(), Some(tone(&job.status))),
                 clean(&job.kind).into_owned().into(),
-                clean(&format!("{} of {}", job.workspace, job.target)).into_owned().into(),
+                clean(&format!("{} of {}", job.workspace, job.target))
+                    .into_owned()
+                    .into(),
                 clean(&job.playbook).into_owned().into(),
                 job.created.as_str().into(),
             ]
