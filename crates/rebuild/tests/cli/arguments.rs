@@ -58,12 +58,8 @@ fn what_can_not_be_meant_is_refused_before_anything() {
 fn what_a_later_version_will_have_is_recognised_and_refused() {
     let world = World::new();
     for (args, what) in [
-        (&["provision", "run", "w", "p.yml"][..], "`provision`"),
-        (&["bootstrap", "run"], "`bootstrap`"),
-        (&["jobs", "list"], "`jobs`"),
+        (&["bootstrap", "run"][..], "`bootstrap`"),
         (&["serve"], "`serve`"),
-        (&["inventory", "--list"], "`inventory`"),
-        (&["secrets"], "`secrets`"),
     ] {
         let outcome = rebuild(&world, args).run();
         assert_eq!(outcome.code(), Some(2), "{args:?}: {}", outcome.stderr);
