@@ -9,6 +9,7 @@ use test_support::{Command, Started};
 use crate::drill::tool;
 use crate::farm::Farm;
 use crate::gate::{touch, wait_for};
+use crate::published::{conforms, events};
 
 /// Makes a file on each host, holds while it is told to, and counts how often it ran.
 fn playbook(farm: &Farm, hosts: &str) -> String {
@@ -55,6 +56,7 @@ fn n_played(farm: &Farm, host: &str) -> usize {
 /// The one job, and the status of each of its steps.
 fn job(farm: &Farm) -> (Value, Vec<String>) {
     let list = farm.drill.json(0, &["jobs", "list"]);
+    conforms("jobs-list", &list);
     let job = list["jobs"][0].clone();
     let steps = job["steps"].as_array().cloned().unwrap_or_default();
     let words = steps
@@ -114,6 +116,11 @@ fn a_workspace_is_applied_awaited_onboarded_played_on_shown_and_torn_down() {
         "{first}"
     );
     let status = farm.drill.json(0, &["provision", "status", "prod"]);
+    conforms("provision-status", &status);
+    let id = first["id"].as_str().unwrap();
+    let shown = farm.drill.json(0, &["jobs", "show", id]);
+    conforms("jobs-show", &shown);
+    assert_eq!(shown["steps"], first["steps"]);
     assert_eq!(
         (&status["stands"], &status["job"]["id"]),
         (&json!(true), &first["id"])
@@ -121,12 +128,25 @@ fn a_workspace_is_applied_awaited_onboarded_played_on_shown_and_torn_down() {
     assert_eq!(status["outputs"]["hosts"]["web2"]["address"], "127.0.0.1");
     assert!(farm.drill.store().join("workspace/prod").exists());
 
-    // A second run is another job, for which nothing is made again.
+    // A second run is another job, for which nothing is made again; told as events, each of a published shape.
     let again = farm
         .drill
-        .rebuild(&["handoff", "run", "prod", "playbooks/node.yml"])
+        .rebuild(&[
+            "handoff",
+            "run",
+            "prod",
+            "playbooks/node.yml",
+            "--output",
+            "ndjson",
+        ])
         .run();
     again.expect_code(0);
+    let told = events(&again.stdout);
+    conforms("jobs-show", &told.last().expect("an end")["document"]);
+    assert!(
+        told.iter()
+            .any(|event| event["event"] == "job-step-ended" && event["step"] == "ansible")
+    );
     assert_ne!(job(&farm).0["id"], first["id"]);
     assert_eq!(farm.made(), ["web1", "web2"]);
     assert_eq!(n_played(&farm, "web1"), 2);
@@ -165,6 +185,7 @@ fn a_workspace_is_applied_awaited_onboarded_played_on_shown_and_torn_down() {
     farm.target("declared", "");
 
     let down = farm.drill.json(0, &["provision", "down", "prod"]);
+    conforms("provision-down", &down);
     assert_eq!(down["stood"], true);
     assert!(!farm.drill.store().join("workspace/prod").exists());
     assert_eq!(farm.known_hosts(), "", "its hosts are forgotten");
