@@ -14,6 +14,7 @@ pub struct Tally {
     failures: Vec<(String, String, String)>,
     recap: Option<BTreeMap<String, HostCounts>>,
     within: Option<BTreeSet<String>>,
+    played: BTreeSet<String>,
 }
 
 /// What a run came to, worst first.
@@ -77,7 +78,10 @@ impl Tally {
                 }
             }
             Event::Recap { hosts } => self.recap = Some(hosts.clone()),
-            Event::Play { within, .. } => self.within = Some(within.clone()),
+            Event::Play { within, hosts, .. } => {
+                self.within = Some(within.clone());
+                self.played.extend(hosts.iter().cloned());
+            }
             Event::NoHosts | Event::Task { .. } | Event::Diff { .. } => {}
         }
     }
@@ -86,6 +90,12 @@ impl Tally {
     #[must_use]
     pub fn within(&self) -> Option<&BTreeSet<String>> {
         self.within.as_ref()
+    }
+
+    /// The hosts that plays named and the limit left.
+    #[must_use]
+    pub fn played(&self) -> &BTreeSet<String> {
+        &self.played
     }
 
     /// The counts of every host at the end; `None` where the run did not come that far.

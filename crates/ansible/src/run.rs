@@ -137,9 +137,16 @@ impl Run {
         for directory in [&plugins, &home, &self.dir.join("tmp")] {
             create_private_dir(directory).map_err(RunError::Config)?;
         }
+        let temporary = self.dir.join("remote");
+        let on_this_machine = self.dir.join("this-machine.yml");
         let config = self.dir.join("ansible.cfg");
         let plugin = plugins.join("rebuild_events.py");
-        for (path, text) in [(&config, CONFIG), (&plugin, PLUGIN)] {
+        let variables = this_machine(&temporary);
+        for (path, text) in [
+            (&config, CONFIG),
+            (&plugin, PLUGIN),
+            (&on_this_machine, &variables),
+        ] {
             write_atomically(path, text.as_bytes(), 0o600).map_err(RunError::Config)?;
         }
         let mut call = Invocation::new(&self.program, &self.cwd)
@@ -151,6 +158,9 @@ impl Run {
             .env("ANSIBLE_CALLBACK_PLUGINS", &plugins)
             .env("ANSIBLE_STDOUT_CALLBACK", "rebuild_events")
             .env("PYTHONUNBUFFERED", "1")
+            // The first: what an inventory itself says goes before it.
+            .arg("--inventory")
+            .arg(&on_this_machine)
             .arg("--inventory")
             .arg(&self.inventory);
         for (name, paths) in [
@@ -177,6 +187,22 @@ impl Run {
         }
         Ok(call.arg("--").arg(&self.playbook))
     }
+}
+
+/// Variables of every host, by which tasks that are done on this machine keep their temporary files in our
+/// directory: Ansible would put them into the home that the system knows of the user, whatever HOME says (measured).
+fn this_machine(temporary: &Path) -> String {
+    let own = serde_json::Value::from(temporary.to_string_lossy()).to_string();
+    // A text of JSON within a text of YAML in single quotes, in which a quote is written twice.
+    let own = own.replace('\'', "''");
+    let is_here = "(ansible_connection | default(\"\")) == \"local\"";
+    format!(
+        "all:
+  vars:
+    ansible_remote_tmp: '{{{{ {own} if {is_here} else \"~/.ansible/tmp\" }}}}'
+    ansible_async_dir: '{{{{ {own} if {is_here} else \"~/.ansible_async\" }}}}'
+"
+    )
 }
 
 fn joined(paths: &[PathBuf]) -> OsString {

@@ -15,6 +15,11 @@ struct Ended {
 
 /// Runs a playbook on two hosts that are this machine and one where nothing listens.
 fn run(playbook: &str, check: bool) -> Ended {
+    run_in(playbook, check, &[])
+}
+
+/// The same with more variables in its environment.
+fn run_in(playbook: &str, check: bool, env: &[(&str, &str)]) -> Ended {
     #[expect(clippy::disallowed_methods, reason = "a test finds its tools by it")]
     let program = std::env::var_os("REBUILD_TEST_ANSIBLE").map(PathBuf::from).expect(
         "REBUILD_TEST_ANSIBLE names no `ansible-playbook`: run the tests by `cargo xtask test`, which installs one",
@@ -45,8 +50,10 @@ fn run(playbook: &str, check: bool) -> Ended {
         check,
         diff: false,
         env: [("PATH", "/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")]
+            .iter()
+            .chain(env)
             .map(|(name, value)| (name.into(), value.into()))
-            .into(),
+            .collect(),
     };
     let mut tally = Tally::default();
     let mut events = Vec::new();
@@ -164,4 +171,37 @@ fn events_come_task_by_task_and_a_check_run_changes_nothing() {
     });
     assert_eq!(changed.count(), 2);
     assert!(!checked.printed.contains("hunter2"), "{}", checked.printed);
+}
+
+/// Temporary files of tasks on this machine, delegated ones too, lie in the run's own directory: copies of secrets
+/// would come to the disk that the user's home is on.
+#[test]
+fn what_tasks_on_this_machine_write_for_themselves_lies_in_the_runs_own_directory() {
+    let copy = |to: &str| {
+        format!(
+            "    - ansible.builtin.copy: {{content: x, dest: \"{{{{ playbook_dir }}}}/{to}\"}}\n"
+        )
+    };
+    let delegated = "      delegate_to: localhost\n";
+    let list = "    - ansible.builtin.fail: {msg: \"{{ lookup('ansible.builtin.pipe', 'ls ' + ansible_remote_tmp) }}\"}\n";
+    let playbook = [
+        play("web1", &format!("  tasks:\n{}", copy("one"))),
+        play("lost", &format!("  tasks:\n{}{delegated}", copy("two"))),
+        play("web1", &format!("  tasks:\n{list}")),
+    ]
+    .concat();
+    let ended = run_in(&playbook, false, &[("ANSIBLE_KEEP_REMOTE_FILES", "1")]);
+    let listed = ended.events.iter().find_map(|event| match event {
+        Event::Result {
+            status: Status::Failed,
+            message,
+            ..
+        } => Some(message.matches("ansible-tmp-").count()),
+        _ => None,
+    });
+    assert!(
+        listed.is_some_and(|n| n >= 2),
+        "{listed:?}: {}",
+        ended.printed
+    );
 }
