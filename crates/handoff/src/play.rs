@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ansible::{Event, Run, RunError, Status, Stop, Tally};
 use fleet::{Fleet, FleetError, PatternError, Workspace, variables_document};
@@ -33,6 +33,12 @@ pub enum On<'a> {
     },
     /// This machine alone, as `localhost`.
     ThisMachine,
+    /// An inventory of a person's, which says itself how its hosts are reached. Those that the plays name are
+    /// expected.
+    Inventory {
+        /// The file or directory.
+        path: &'a Path,
+    },
 }
 
 /// A playbook to run.
@@ -101,6 +107,7 @@ impl Hands<'_> {
                 BTreeSet::from(["localhost".to_owned()]),
                 play.limit.clone(),
             ),
+            On::Inventory { path } => (path.to_owned(), BTreeSet::new(), play.limit.clone()),
             On::Hosts {
                 ssh,
                 fleet,
@@ -167,6 +174,10 @@ impl Hands<'_> {
         // What lies in memory goes with it, whatever it came to; the storage as a whole goes later.
         let _ = std::fs::remove_dir_all(&dir);
         let exit = followed.map_err(PlayError::Run)?;
+        let all = match play.on {
+            On::Inventory { .. } => tally.played().clone(),
+            On::Hosts { .. } | On::ThisMachine => all,
+        };
         let within = |host: &String| tally.within().is_none_or(|within| within.contains(host));
         let expected = all.into_iter().filter(within).collect();
         let verdict = tally.judge(exit, &expected);

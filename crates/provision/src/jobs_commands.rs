@@ -9,9 +9,10 @@ use run::CallError;
 use run::api::Machine;
 use run::stop::{StopLevel, StopRequests};
 use run::ui::Ui;
-use run::workspace;
+use run::workspace::{self, WorkspaceSite};
 
 use crate::book::{Book, is_dead, told};
+use crate::bootstrap;
 use crate::documents::{JobDocument, JobShown, JobsDocument};
 use crate::provision::{Ended, Spec, with_workspace};
 
@@ -115,27 +116,23 @@ fn go_on(
     let book = Book::open(machine, "jobs resume")?;
     let job = book.show(&id.0)?;
     drop(book);
-    if job.kind != "provision" {
-        return Err(Failure::new(
-            ExitCode::Unusable,
-            format!(
-                "job `{id}` is a `{}`, which is gone on with by its own command",
-                job.kind
-            ),
-        )
-        .hint(format!(
-            "`rebuild {} run {} {}` goes on with it",
-            job.kind, job.playbook, job.workspace
-        ))
-        .into());
+    if job.kind == bootstrap::KIND {
+        let spec = bootstrap::Spec::read(&job)?;
+        let site = site_of(machine, &spec.platform_dir, &spec.workspace, &job)?;
+        let options = spec.options(&job.playbook);
+        return bootstrap::with_workspace(machine, &site, &options, stop, ui, Some(id));
     }
     let spec = Spec::read(&job)?;
-    let site = workspace::find(
-        machine,
-        Some(Path::new(&spec.platform_dir)),
-        &spec.workspace,
-        Some(&job.target),
-    )?;
+    let site = site_of(machine, &spec.platform_dir, &spec.workspace, &job)?;
     let options = spec.options(&job.playbook);
     with_workspace(machine, &site, &options, stop, ui, Some(id))
+}
+
+fn site_of(
+    machine: &Machine,
+    platform_dir: &Path,
+    workspace: &str,
+    job: &Job,
+) -> Result<WorkspaceSite, Failure> {
+    workspace::find(machine, Some(platform_dir), workspace, Some(&job.target))
 }

@@ -5,7 +5,9 @@
 //! the step that had not ended. What a step does is the caller's ([`Acts`]): the handoff's own acts work on a
 //! workspace under its target's lock.
 
+mod begin;
 mod book;
+mod bootstrap;
 mod documents;
 mod drive;
 mod inventory;
@@ -13,6 +15,7 @@ mod jobs_commands;
 mod provision;
 
 pub use book::Book;
+pub use bootstrap::{BOOTSTRAP_STEPS, BootstrapOptions, bootstrap};
 pub use documents::{JobDocument, JobShown, JobsDocument, ProvisionStatus, StepShown};
 pub use drive::{Acts, Done, Driven, Driver, How, drive};
 pub use inventory::{Inventory, inventory};

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs::{Job, JobId, NewJob, NewStep, Opened};
+use jobs::{Job, JobId};
 use phase_engine::{ExitCode, Failure};
 use run::CallError;
 use run::api::Machine;
 use run::stop::{StopLevel, StopRequests};
-use run::ui::{Notice, Ui};
+use run::ui::Ui;
 use run::workspace::{
     self, Awaited, Workspace, WorkspaceApply, WorkspaceDown, WorkspaceDryRun, WorkspacePlay,
     WorkspaceSite,
@@ -17,6 +17,7 @@ use run::workspace::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::begin::{Asked, read_spec, step_told, with_ways_on};
 use crate::book::{self, Book, is_dead, told};
 use crate::documents::{JobDocument, JobShown, ProvisionStatus, next};
 use crate::drive::{Acts, Done, Driven, Driver, How, drive};
@@ -78,12 +79,7 @@ impl Spec {
 
     /// Reads what a job has.
     pub(crate) fn read(job: &Job) -> Result<Self, Failure> {
-        serde_json::from_str(&job.spec).map_err(|error| {
-            let mut failure = Failure::of(ExitCode::Stopped, &error);
-            failure.causes.insert(0, std::mem::take(&mut failure.what));
-            failure.what = format!("what job `{}` goes on with can't be read", job.id);
-            failure
-        })
+        read_spec(job)
     }
 
     /// The options that it was begun with.
@@ -153,24 +149,17 @@ fn worked(
     let site = workspace.site();
     let spec = serde_json::to_string(&Spec::of(site, options))
         .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
-    let opened = match job {
-        Some(id) => Opened::Unfinished(book.ledger.show(id).map_err(|error| told(&error))?),
-        None => open_job(machine, book, site, &play.playbook, &spec, options)?,
+    let asked = Asked {
+        kind: KIND,
+        steps: &STEPS,
+        playbook: &play.playbook,
+        spec: &spec,
+        give_up: options.give_up.as_deref(),
+        job,
     };
-    let (job, resumed) = match opened {
-        Opened::New(job) => (job, false),
-        Opened::Unfinished(job) => (job, true),
-    };
-    let id = job.id.clone();
-    book.take(&id)?;
-    book.ledger
-        .respecify(&id, &book.holder, &spec)
-        .map_err(|error| told(&error))?;
-    ui.tell(&Notice::Job {
-        id: id.to_string(),
-        workspace: site.name.clone(),
-        resumed,
-    });
+    let (job, resumed) = asked.found(machine, book, site)?;
+    let id = job.id;
+    asked.take(book, &id, site, resumed, ui)?;
     let mut acts = Handoff {
         machine,
         workspace,
@@ -199,71 +188,6 @@ fn worked(
     }
 }
 
-/// The job that is not over, or a new one.
-fn open_job(
-    machine: &Machine,
-    book: &mut Book,
-    site: &WorkspaceSite,
-    playbook: &str,
-    spec: &str,
-    options: &ProvisionOptions,
-) -> Result<Opened, Failure> {
-    let new = || NewJob {
-        id: JobId(ulid::Ulid::generate().to_string()),
-        kind: KIND.to_owned(),
-        platform: site.platform_name.clone(),
-        target: site.site.target.clone(),
-        workspace: site.name.clone(),
-        playbook: playbook.to_owned(),
-        spec: spec.to_owned(),
-        steps: STEPS
-            .iter()
-            .map(|(name, looks)| NewStep {
-                name: (*name).to_owned(),
-                looks: *looks,
-            })
-            .collect(),
-    };
-    let now = book::now(machine);
-    let opened = book
-        .ledger
-        .open_job(new(), &now)
-        .map_err(|error| told(&error))?;
-    let Opened::Unfinished(job) = &opened else {
-        return Ok(opened);
-    };
-    if let Some(reason) = &options.give_up {
-        let reason = format!("{now} {}: {reason}", machine.user);
-        book.ledger
-            .abandon(&job.id, &reason, is_dead)
-            .and_then(|_| book.ledger.open_job(new(), &now))
-            .map_err(|error| told(&error))
-    } else if job.kind == KIND && job.playbook == playbook {
-        Ok(opened)
-    } else {
-        Err(Failure::new(
-            ExitCode::Stopped,
-            format!(
-                "job `{}` of workspace `{}` is not over: {} with playbook `{}`",
-                job.id, site.name, job.kind, job.playbook
-            ),
-        )
-        .hint(format!(
-            "`rebuild jobs resume {}` goes on with it, `--give-up REASON` ends it for this one; nothing was touched",
-            job.id
-        )))
-    }
-}
-
-fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
-    if failure.hint.is_some() {
-        return failure;
-    }
-    failure.hint(format!(
-        "mend it, then the same command goes on at that step, as `rebuild jobs resume {id}` does; `rebuild jobs redrive {id} --from STEP` begins earlier"
-    ))
-}
-
 /// The acts of a handoff.
 struct Handoff<'w, 'm> {
     machine: &'w Machine,
@@ -282,20 +206,7 @@ impl Acts for Handoff<'_, '_> {
     }
 
     fn tell(&self, step: &str, ended: Option<(&Result<Done, Failure>, f64)>) {
-        let step = step.to_owned();
-        let notice = match ended {
-            None => Notice::JobStep { step },
-            Some((result, seconds)) => Notice::JobStepEnded {
-                step,
-                ok: result.is_ok(),
-                summary: match result {
-                    Ok(done) => done.summary.clone(),
-                    Err(failure) => failure.what.clone(),
-                },
-                seconds,
-            },
-        };
-        self.ui.tell(&notice);
+        step_told(self.ui.as_ref(), step, ended);
     }
 
     fn is_stopped(&self) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::handoff_args::{Inventory, Jobs, Provision};
+use crate::handoff_args::{Bootstrap, Inventory, Jobs, Provision};
 use crate::later;
 
 /// Stands a whole platform up from nothing with OpenTofu, phase by phase, proves it, and tears it down.
@@ -111,6 +111,8 @@ pub(crate) enum Command {
     /// Hand a workspace to Ansible: apply it, await and onboard its hosts, run a playbook on them
     #[command(visible_alias = "handoff")]
     Provision(Provision),
+    /// Ansible first: capture secrets in memory, seal them, and apply a workspace with them
+    Bootstrap(Bootstrap),
     /// Look at the jobs of handoffs, go on with them, do their steps again
     Jobs(Jobs),
     /// Print the hosts of a workspace, or of all of a target, as an inventory of Ansible's

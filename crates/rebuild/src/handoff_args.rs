@@ -1,5 +1,6 @@
 //! The command line of handoffs: `provision`, `jobs`, `inventory`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -87,6 +88,47 @@ pub(crate) struct ProvisionDown {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Bootstrap {
+    #[command(subcommand)]
+    pub(crate) command: BootstrapCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BootstrapCommand {
+    /// Run a playbook that captures secrets in memory, seal them, and apply a workspace with them; go on where that was cut
+    Run(BootstrapRun),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BootstrapRun {
+    /// The playbook, seen from here or from the platform's directory
+    #[arg(value_name = "PLAYBOOK")]
+    pub(crate) playbook: String,
+    #[command(flatten)]
+    pub(crate) workspace: WorkspaceNamed,
+    /// Run it on this inventory of Ansible's [default: this machine alone, as `localhost`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inventory: Option<PathBuf>,
+    /// Limit the play to these hosts: a pattern of Ansible's
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) limit: Option<String>,
+    /// Let the workspace's plan destroy and replace on a protected target
+    #[arg(long)]
+    pub(crate) allow_destroy: bool,
+    /// Let this tainted resource be replaced; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) replace: Vec<String>,
+    /// Keep this tainted resource as it is; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) keep: Vec<String>,
+    /// Give up the job of the workspace that is not over, and begin a new one; the reason is kept with it
+    #[arg(long, value_name = "REASON")]
+    pub(crate) give_up: Option<String>,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Jobs {
     #[command(subcommand)]
     pub(crate) command: JobsCommand,
@@ -132,7 +174,7 @@ pub(crate) struct JobsRedrive {
     /// The job's id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// The step to begin from: `apply`, `await`, `onboard`, `ansible`
+    /// The step to begin from: `apply`, `await`, `onboard`, `ansible`; of a bootstrap `ansible`, `seal`, `apply`
     #[arg(long, value_name = "STEP")]
     pub(crate) from: Option<String>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches, Command};
 
 /// Commands of later versions.
-const COMMANDS: &[&str] = &["bootstrap", "serve"];
+const COMMANDS: &[&str] = &["serve"];
 
 /// Adds them to a command line, hidden.
 pub(crate) fn add_to(cli: Command) -> Command {

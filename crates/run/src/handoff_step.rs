@@ -80,7 +80,7 @@ impl<'m> Bench<'m> {
     }
 
     /// Finds Ansible, and whether it is of the version that `[tools]` demands.
-    fn demand_ansible(&self, platform: &Platform) -> Result<(), Failure> {
+    pub(crate) fn demand_ansible(&self, platform: &Platform) -> Result<(), Failure> {
         let AnsibleTool { program, prefix } = self.ansible_tool(platform)?;
         let unusable = |what: String| Failure::new(ExitCode::Unusable, what);
         let mut call = Invocation::new(&program, self.workshop.tmp())
@@ -155,7 +155,7 @@ impl<'m> Bench<'m> {
         })
     }
 
-    fn ssh_client(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn ssh_client(&self) -> Result<PathBuf, Failure> {
         self.find("ssh")
             .map_err(|failure| failure.hint("install OpenSSH's client; nothing was touched"))
     }
@@ -391,10 +391,9 @@ impl<'m> Bench<'m> {
         act: &Act<'_>,
         work: impl FnOnce(&Hands<'_>) -> T,
     ) -> Result<T, Failure> {
-        let ssh = self.ssh_client()?;
         let log = std::sync::Mutex::new(Log::open(&act.log));
         let step = act.step.to_string();
-        let tell = |told: &Told| {
+        self.with_hands_telling(act, &self.ssh_client()?, work, &|told: &Told| {
             let mut log = log
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -402,7 +401,17 @@ impl<'m> Bench<'m> {
             if let Some(notice) = notice(&step, told) {
                 self.ui.tell(&notice);
             }
-        };
+        })
+    }
+
+    /// Does something with hands that tell somebody else what goes on.
+    pub(crate) fn with_hands_telling<T>(
+        &self,
+        act: &Act<'_>,
+        ssh: &Path,
+        work: impl FnOnce(&Hands<'_>) -> T,
+        tell: &(dyn Fn(&Told) + Sync),
+    ) -> Result<T, Failure> {
         let stop = || match self.stop.level() {
             StopLevel::Kill => Stop::Kill,
             StopLevel::Interrupt => Stop::Interrupt,
@@ -413,8 +422,8 @@ impl<'m> Bench<'m> {
             spawner: self.machine.spawner.as_ref(),
             memory: &self.memory,
             masker: &self.masker,
-            ssh: &ssh,
-            tell: &tell,
+            ssh,
+            tell,
             stop: &stop,
         }))
     }
@@ -499,7 +508,7 @@ fn key_of(hosts: &HostsOutput) -> String {
 }
 
 /// What is told to the operator.
-fn notice(step: &str, told: &Told) -> Option<Notice> {
+pub(crate) fn notice(step: &str, told: &Told) -> Option<Notice> {
     let step = step.to_owned();
     Some(match told {
         Told::Stands { host, rung, answer } => Notice::Host {

@@ -107,11 +107,17 @@ impl World {
         let mut found = Vec::new();
         let mut waiting = vec![dir.to_owned()];
         while let Some(dir) = waiting.pop() {
-            for entry in std::fs::read_dir(&dir).expect("a readable directory") {
+            let entries = match std::fs::read_dir(&dir) {
+                // What lives on may take away what was there a moment ago.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                entries => entries.expect("a readable directory"),
+            };
+            for entry in entries {
                 let path = entry.expect("a directory entry").path();
-                let kind = std::fs::symlink_metadata(&path)
-                    .expect("metadata")
-                    .file_type();
+                let kind = match std::fs::symlink_metadata(&path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    found => found.expect("metadata").file_type(),
+                };
                 if kind.is_dir() {
                     waiting.push(path);
                 } else if kind.is_file()

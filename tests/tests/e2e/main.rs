@@ -10,7 +10,11 @@ mod azure_store;
 mod backend_served;
 mod backend_stage;
 mod backend_tofu;
+#[cfg(target_os = "linux")]
+mod bootstrapped;
 mod broken_definitions;
+#[cfg(target_os = "linux")]
+mod captured;
 mod careless_server;
 mod changes;
 mod children;

@@ -42,13 +42,13 @@ fn needles(value: &str) -> BTreeSet<String> {
 }
 
 /// Argument lists of every process of the machine that hold a needle, looked at all the time until dropped.
-struct Watch {
+pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<BTreeSet<String>>>,
 }
 
 impl Watch {
-    fn for_needles(needles: BTreeSet<String>) -> Self {
+    pub(crate) fn for_needles(needles: BTreeSet<String>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -73,7 +73,7 @@ impl Watch {
         }
     }
 
-    fn seen(mut self) -> BTreeSet<String> {
+    pub(crate) fn seen(mut self) -> BTreeSet<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread
             .take()

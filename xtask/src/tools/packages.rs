@@ -9,11 +9,12 @@ use crate::sh::{Cmd, note, on_path};
 /// A package of Debian's, and whether what is wanted of it is there, from wherever it came.
 type Package = (&'static str, fn() -> bool);
 
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 4] = [
     ("openssh-client", || on_path("ssh-keygen").is_some()),
     ("openssh-server", || {
         on_path("sshd").is_some() || Path::new("/usr/sbin/sshd").is_file()
     }),
+    ("strace", || on_path("strace").is_some()),
     ("postgresql", || {
         on_path("postgres").is_some()
             || std::fs::read_dir("/usr/lib/postgresql")

@@ -17,6 +17,7 @@ const SERVERS: [&str; 3] = [
 ];
 const INSTALL_SSHD: &str =
     "install OpenSSH's server (Debian: `apt install openssh-server`; macOS has it)";
+const INSTALL_STRACE: &str = "install strace (Debian: `apt install strace`)";
 const INSTALL_CLIENT: &str = "install OpenSSH's client (Debian: `apt install openssh-client`)";
 const INSTALL_PYTHON: &str =
     "install Python 3.11 or newer with its `venv` (Debian: `apt install python3-venv`)";
@@ -27,15 +28,22 @@ pub(crate) struct Reach {
     pub(crate) ansible: Tool,
     /// The SSH server, which tests start on loopback ports as whoever runs them.
     pub(crate) sshd: PathBuf,
+    /// What shows each write of a program and its children, and kills it at one: Linux alone.
+    pub(crate) strace: Option<PathBuf>,
 }
 
 impl Reach {
     /// Returns the variables by which tests find them.
-    pub(crate) fn variables(&self) -> [(&'static str, PathBuf); 2] {
+    pub(crate) fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let strace = self.strace.clone();
+        let strace = strace.map(|strace| ("REBUILD_TEST_STRACE", strace));
         [
             ("REBUILD_TEST_ANSIBLE", self.ansible.path.clone()),
             ("REBUILD_TEST_SSHD", self.sshd.clone()),
         ]
+        .into_iter()
+        .chain(strace)
+        .collect()
     }
 }
 
@@ -59,8 +67,18 @@ pub(crate) fn ensure(into: &Path) -> Result<Reach> {
     let sshd = server.or_else(|| on_path("sshd")).with_context(|| {
         format!("there is no `sshd`, which tests start on loopback ports: {INSTALL_SSHD}")
     })?;
+    let strace = match cfg!(target_os = "linux") {
+        true => Some(on_path("strace").with_context(|| {
+            format!("there is no `strace`, which shows where secrets are written: {INSTALL_STRACE}")
+        })?),
+        false => None,
+    };
     let ansible = ansible(&into)?;
-    Ok(Reach { ansible, sshd })
+    Ok(Reach {
+        ansible,
+        sshd,
+        strace,
+    })
 }
 
 fn ansible(into: &Path) -> Result<Tool> {

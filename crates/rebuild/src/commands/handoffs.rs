@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use phase_engine::ExitCode;
-use provision::{Ended, JobsDocument, ProvisionOptions};
+use provision::{BootstrapOptions, Ended, JobsDocument, ProvisionOptions};
 use run::CallError;
 use run::stop::StopRequests;
 use run::ui::Ui;
@@ -13,8 +13,8 @@ use super::telling::document;
 use super::{Asks, Context, Told};
 use crate::failure::Failure;
 use crate::handoff_args::{
-    Inventory, Jobs, JobsCommand, Provision, ProvisionCommand, ProvisionDown, ProvisionRun,
-    WorkspaceNamed,
+    Bootstrap, BootstrapCommand, Inventory, Jobs, JobsCommand, Provision, ProvisionCommand,
+    ProvisionDown, ProvisionRun, WorkspaceNamed,
 };
 use crate::render;
 
@@ -129,6 +129,29 @@ fn down_one(
         }
         Err(error) => Told::failed(Failure::of_call(error, context.err)),
     }
+}
+
+pub(super) fn bootstrap(context: &Context, asked: Bootstrap) -> Told {
+    let BootstrapCommand::Run(run) = asked.command;
+    let options = BootstrapOptions {
+        playbook: run.playbook,
+        inventory: run.inventory,
+        limit: run.limit,
+        apply: WorkspaceApply {
+            allow_destroy: run.allow_destroy,
+            replace: run.replace,
+            keep: run.keep,
+        },
+        give_up: run.give_up,
+    };
+    let site = match site(context, &run.workspace) {
+        Ok(site) => site,
+        Err(failure) => return Told::failed(failure.into()),
+    };
+    context.operated(run.stop.grace, Asks::People, |stop, ui| {
+        let ended = provision::bootstrap(&context.machine, &site, &options, stop, ui);
+        one_job(context, ended)
+    })
 }
 
 pub(super) fn jobs(context: &Context, asked: Jobs) -> Told {

@@ -375,6 +375,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
             context.told_about(|ui| calls::unlock(context, &site, ui))
         }
         Command::Provision(asked) => handoffs::provision(context, asked),
+        Command::Bootstrap(asked) => handoffs::bootstrap(context, asked),
         Command::Jobs(asked) => handoffs::jobs(context, asked),
         Command::Inventory(asked) => handoffs::inventory(context, &asked),
         Command::Render(render) => {

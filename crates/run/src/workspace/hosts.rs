@@ -210,7 +210,7 @@ impl Workspace<'_> {
         self.held.bench.forget_hosts(&hosts)
     }
 
-    fn act(&self, what: &str) -> Act<'_> {
+    pub(super) fn act(&self, what: &str) -> Act<'_> {
         Act {
             step: &self.site.step,
             log: self.held.bench.log(&self.site.step, what),
@@ -218,7 +218,7 @@ impl Workspace<'_> {
         }
     }
 
-    fn source(&self) -> Result<Arc<Source>, Failure> {
+    pub(super) fn source(&self) -> Result<Arc<Source>, Failure> {
         match &self.held.today {
             Ok(today) => Ok(Arc::clone(today)),
             Err(_) => Err(undefined(&self.site)),
@@ -226,7 +226,7 @@ impl Workspace<'_> {
     }
 
     /// The path of a playbook within the platform.
-    fn playbook(&self, source: &Source, text: &str) -> Result<String, Failure> {
+    pub(super) fn playbook(&self, source: &Source, text: &str) -> Result<String, Failure> {
         let root = &self.site.root;
         let typed = self.held.bench.machine.cwd.join(text);
         let candidates = [typed.as_path(), Path::new(text)];

@@ -4,6 +4,7 @@
 //! the plan guard, rescues. Only what stands of it is written down elsewhere: on this machine, beside the
 //! target's working directory. Its state is `workspace/<name>`, of which the target's own steps know nothing.
 
+mod capture;
 mod hosts;
 mod recorded;
 mod sealed;
@@ -24,6 +25,7 @@ use record::{CallCommand, Detail, RecordLedger};
 use secrets::{Masker, Secret};
 use serde_json::Value;
 
+pub use capture::{CAPTURE_VARIABLE, CapturePlay, Caught};
 pub use hosts::{Awaited, WorkspacePlay};
 pub use recorded::{Recorded, RecordedHosts, hosts_of_target, recorded, recorded_hosts};
 pub use site::{WorkspaceSite, find};
@@ -213,7 +215,7 @@ impl<'m> Workspace<'m> {
     /// # Errors
     /// Whatever stops or ends a step of a run; objects of it may exist that are in no state.
     pub fn apply(&self, options: &WorkspaceApply) -> Result<WorkspaceApplied, Failure> {
-        self.give_sealed(None)?;
+        self.give_sealed()?;
         let lacking = self.lacking(self.captures()?);
         if !lacking.is_empty() {
             return Err(Failure::new(

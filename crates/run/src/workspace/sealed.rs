@@ -20,24 +20,38 @@ impl Workspace<'_> {
     }
 
     /// Gives the workspace what the target's envelope holds of the variables that it captures and that nothing has
-    /// given yet. With `job` only what that job captured will do. What the envelope lacks is left.
+    /// given yet. What the envelope lacks is left.
     ///
     /// # Errors
-    /// One that is there can't be opened, is no text, or is another job's.
-    pub fn give_sealed(&self, job: Option<&str>) -> Result<(), Failure> {
+    /// One that is there can't be opened, or is no text.
+    pub fn give_sealed(&self) -> Result<(), Failure> {
         let names = match self.def() {
             Ok(def) => def.captured,
             Err(_) => self.recorded_as_secret()?,
         };
+        let there = self.sealed_names()?;
+        let names = self.lacking(names);
+        self.give_opened(names.into_iter().filter(|name| there.contains(name)), None)
+    }
+
+    /// The same for what a job sealed: `names` are its secrets, and what another put in their place is refused.
+    ///
+    /// # Errors
+    /// One that the workspace wants is not there, can't be opened, is no text, or is not this job's.
+    pub fn give_sealed_by(&self, job: &str, names: &[String]) -> Result<(), Failure> {
+        let wanted = self.lacking(self.captures()?);
+        let names = wanted.into_iter().filter(|name| names.contains(name));
+        self.give_opened(names, Some(job))
+    }
+
+    fn give_opened(
+        &self,
+        names: impl Iterator<Item = String>,
+        job: Option<&str>,
+    ) -> Result<(), Failure> {
         let sealed = self.held.bench.secrets.sealed();
-        let there = sealed.envelope().list();
-        let there = there.map_err(|error| self.untaken(&error.into()))?;
-        let there: BTreeSet<&str> = there.iter().map(KeyName::as_str).collect();
         let mut opened = BTreeMap::new();
-        for name in self.lacking(names) {
-            if !there.contains(name.as_str()) {
-                continue;
-            }
+        for name in names {
             let secret = sealed.open(&name, job).and_then(|found| {
                 let key = name.parse()?;
                 found.to_secret().ok_or(SealedError::NotText(key))
@@ -48,11 +62,27 @@ impl Workspace<'_> {
         self.give(opened)
     }
 
+    /// The names of all that the target's envelope holds.
+    pub(super) fn sealed_names(&self) -> Result<BTreeSet<String>, Failure> {
+        let listed = self.held.bench.secrets.sealed().envelope().list();
+        let listed = listed.map_err(|error| self.untaken(&error.into()))?;
+        Ok(listed.iter().map(KeyName::to_string).collect())
+    }
+
+    /// Whether the target's envelope holds all of these, and each is this job's.
+    #[must_use]
+    pub fn is_sealed_by(&self, job: &str, names: &[String]) -> bool {
+        let sealed = self.held.bench.secrets.sealed();
+        names
+            .iter()
+            .all(|name| sealed.open(name, Some(job)).is_ok())
+    }
+
     /// Seals what a play captured into the target's envelope, as `job`'s.
     ///
     /// # Errors
     /// It can't be sealed or written.
-    pub fn seal(&self, job: &str, captured: &Captured) -> Result<(), Failure> {
+    pub(super) fn seal(&self, job: &str, captured: &Captured) -> Result<(), Failure> {
         let sealed = self.held.bench.secrets.sealed();
         sealed
             .seal(job, &captured.key, captured.expose())
@@ -63,7 +93,7 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// The target has no envelope, or the key that opens it can't be had.
-    pub fn can_seal(&self) -> Result<(), Failure> {
+    pub(super) fn can_seal(&self) -> Result<(), Failure> {
         let sealed = self.held.bench.secrets.sealed();
         sealed
             .recipients()

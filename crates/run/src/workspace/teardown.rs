@@ -110,7 +110,7 @@ impl<'m> Workspace<'m> {
         if standing.get(step).is_none() && bench.mark(step)?.is_none() {
             return Ok(false);
         }
-        self.give_sealed(None)?;
+        self.give_sealed()?;
         let world = self.world(standing, Agreed::default())?;
         ledger
             .append(vec![

@@ -1,0 +1,161 @@
+//! What the kinds of jobs share: how one is begun or found, what is told of its steps.
+
+use std::sync::Arc;
+
+use jobs::{Job, JobId, NewJob, NewStep, Opened};
+use phase_engine::{ExitCode, Failure};
+use run::api::Machine;
+use run::ui::{Notice, Ui};
+use run::workspace::WorkspaceSite;
+use serde::de::DeserializeOwned;
+
+use crate::book::{self, Book, is_dead, told};
+use crate::drive::Done;
+
+/// The job that a call is about.
+pub(crate) struct Asked<'a> {
+    /// `provision` or `bootstrap`.
+    pub(crate) kind: &'a str,
+    /// Its steps, and which of them only look.
+    pub(crate) steps: &'a [(&'a str, bool)],
+    /// The playbook, within the platform.
+    pub(crate) playbook: &'a str,
+    /// What goes on with it needs to know.
+    pub(crate) spec: &'a str,
+    /// Why one that is not over is given up for a new one.
+    pub(crate) give_up: Option<&'a str>,
+    /// One that is there.
+    pub(crate) job: Option<&'a JobId>,
+}
+
+impl Asked<'_> {
+    /// The job, and whether it was there before.
+    pub(crate) fn found(
+        &self,
+        machine: &Machine,
+        book: &mut Book,
+        site: &WorkspaceSite,
+    ) -> Result<(Job, bool), Failure> {
+        let opened = match self.job {
+            Some(id) => Opened::Unfinished(book.ledger.show(id).map_err(|error| told(&error))?),
+            None => self.opened(machine, book, site)?,
+        };
+        Ok(match opened {
+            Opened::New(job) => (job, false),
+            Opened::Unfinished(job) => (job, true),
+        })
+    }
+
+    /// Takes it for this call, and tells which it is.
+    pub(crate) fn take(
+        &self,
+        book: &mut Book,
+        id: &JobId,
+        site: &WorkspaceSite,
+        resumed: bool,
+        ui: &Arc<dyn Ui>,
+    ) -> Result<(), Failure> {
+        book.take(id)?;
+        book.ledger
+            .respecify(id, &book.holder, self.spec)
+            .map_err(|error| told(&error))?;
+        ui.tell(&Notice::Job {
+            id: id.to_string(),
+            workspace: site.name.clone(),
+            resumed,
+        });
+        Ok(())
+    }
+
+    /// The job that is not over, or a new one.
+    fn opened(
+        &self,
+        machine: &Machine,
+        book: &mut Book,
+        site: &WorkspaceSite,
+    ) -> Result<Opened, Failure> {
+        let new = || NewJob {
+            id: JobId(ulid::Ulid::generate().to_string()),
+            kind: self.kind.to_owned(),
+            platform: site.platform_name.clone(),
+            target: site.site.target.clone(),
+            workspace: site.name.clone(),
+            playbook: self.playbook.to_owned(),
+            spec: self.spec.to_owned(),
+            steps: self
+                .steps
+                .iter()
+                .map(|(name, looks)| NewStep {
+                    name: (*name).to_owned(),
+                    looks: *looks,
+                })
+                .collect(),
+        };
+        let now = book::now(machine);
+        let opened = book
+            .ledger
+            .open_job(new(), &now)
+            .map_err(|error| told(&error))?;
+        let Opened::Unfinished(job) = &opened else {
+            return Ok(opened);
+        };
+        if let Some(reason) = self.give_up {
+            let reason = format!("{now} {}: {reason}", machine.user);
+            book.ledger
+                .abandon(&job.id, &reason, is_dead)
+                .and_then(|_| book.ledger.open_job(new(), &now))
+                .map_err(|error| told(&error))
+        } else if job.kind == self.kind && job.playbook == self.playbook {
+            Ok(opened)
+        } else {
+            Err(Failure::new(
+                ExitCode::Stopped,
+                format!(
+                    "job `{}` of workspace `{}` is not over: {} with playbook `{}`",
+                    job.id, site.name, job.kind, job.playbook
+                ),
+            )
+            .hint(format!(
+                "`rebuild jobs resume {}` goes on with it, `--give-up REASON` ends it for this one; nothing was touched",
+                job.id
+            )))
+        }
+    }
+}
+
+/// Reads what a job goes on with.
+pub(crate) fn read_spec<T: DeserializeOwned>(job: &Job) -> Result<T, Failure> {
+    serde_json::from_str(&job.spec).map_err(|error| {
+        let mut failure = Failure::of(ExitCode::Stopped, &error);
+        failure.causes.insert(0, std::mem::take(&mut failure.what));
+        failure.what = format!("what job `{}` goes on with can't be read", job.id);
+        failure
+    })
+}
+
+/// Tells that a step begins, or ended, which took so many seconds.
+pub(crate) fn step_told(ui: &dyn Ui, step: &str, ended: Option<(&Result<Done, Failure>, f64)>) {
+    let step = step.to_owned();
+    let notice = match ended {
+        None => Notice::JobStep { step },
+        Some((result, seconds)) => Notice::JobStepEnded {
+            step,
+            ok: result.is_ok(),
+            summary: match result {
+                Ok(done) => done.summary.clone(),
+                Err(failure) => failure.what.clone(),
+            },
+            seconds,
+        },
+    };
+    ui.tell(&notice);
+}
+
+pub(crate) fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
+    if failure.hint.is_some() {
+        return failure;
+    }
+    failure.hint(format!(
+        "mend it, then the same command goes on at that step, as `rebuild jobs resume {id}` does; `rebuild jobs redrive {id} --from STEP` begins earlier"
+    ))
+}
