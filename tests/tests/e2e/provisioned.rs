@@ -8,7 +8,7 @@ use test_support::{Command, Started};
 
 use crate::drill::tool;
 use crate::farm::Farm;
-use crate::gate::{touch, wait_for};
+use crate::gate::{Gate, await_group_gone, touch, wait_for};
 use crate::published::{conforms, events};
 
 /// Makes a file on each host, holds while it is told to, and counts how often it ran.
@@ -602,4 +602,56 @@ fn several_workspaces_are_given_to_one_play_and_a_directory_is_one_too() {
             .run(0, &["provision", "down", name, "--target", "drill"]);
     }
     farm.drill.run(0, &["down", "--target", "drill"]);
+}
+
+/// Case R4: an apply that was killed with its OpenTofu may have made what is in no state: it is named, it stops the
+/// handoff, and it is settled as a step's is.
+#[test]
+fn what_a_killed_apply_may_have_made_stops_a_handoff_until_it_is_settled() {
+    let farm = handed_off(&["web1"]);
+    let gate = Gate::new(&farm.drill.world, "gate");
+    platform(
+        &farm,
+        "[workspace.prod]\nroot = \"gated\"\ntarget = \"drill\"\n",
+    );
+    let hosts = json!({ "web1": farm.host(&farm.servers[0].1) }).to_string();
+    let module = format!(
+        "{}output \"hosts\" {{ value = jsondecode({hosts:?}) }}\n",
+        gate.module()
+    );
+    farm.drill.write("gated/main.tf", &module);
+    gate.hold();
+    let started = farm.drill.rebuild(&RUN).start();
+    gate.await_creating();
+    let group = gate.group();
+    killed(started);
+    rustix::process::kill_process_group(group, Signal::KILL).expect("a group to kill");
+    await_group_gone(group);
+    gate.open();
+    let stopped = farm.drill.run(3, &RUN);
+    for words in [
+        "`terraform_data.slow`",
+        "rebuild suspects --target drill --workspace prod",
+    ] {
+        assert!(
+            stopped.stderr.contains(words),
+            "no {words:?} in {}",
+            stopped.stderr
+        );
+    }
+    // The target's own steps have nothing to do with it.
+    farm.drill.run(0, &["preflight", "--target", "drill"]);
+    let suspects = ["suspects", "--target", "drill", "--workspace", "prod"];
+    let listed = farm.drill.json(0, &suspects);
+    assert_eq!(listed["suspects"][0]["address"], "terraform_data.slow");
+    gate.take_away();
+    let gone: Vec<&str> = suspects
+        .iter()
+        .copied()
+        .chain(["--gone", "terraform_data.slow"])
+        .collect();
+    farm.drill.run(0, &gone);
+    farm.drill.run(0, &RUN);
+    assert_eq!(job(&farm).1, ["succeeded"; 4]);
+    assert!(gate.stands());
 }
