@@ -162,11 +162,23 @@ fn settled(held: &Held<'_>, options: &SuspectsOptions) -> Result<SuspectsReport,
         how: SettledHow::Gone,
     });
     let settled = imported.chain(gone).collect();
-    Ok(report_of(
-        ledger.record(),
-        held.bench.target.name.as_str(),
-        settled,
-    ))
+    let mut report = report_of(ledger.record(), held.bench.target.name.as_str(), settled);
+    if let Some(step) = &held.bench.workspace {
+        report.next = next_of_workspace(&report, step.step.as_str());
+    }
+    Ok(report)
+}
+
+/// The same commands for the workspace of a handoff.
+fn next_of_workspace(report: &SuspectsReport, name: &str) -> Vec<String> {
+    let target = format!("--target {}", report.target);
+    if report.suspects.is_empty() {
+        return vec![format!("rebuild provision status {name} {target}")];
+    }
+    let of_workspace = format!("{target} --workspace {name}");
+    let next = report.next.iter();
+    next.map(|command| command.replacen(&target, &of_workspace, 1))
+        .collect()
 }
 
 fn report_of(record: Option<&Record>, target: &str, settled: Vec<SettledShown>) -> SuspectsReport {

@@ -644,6 +644,8 @@ fn what_a_killed_apply_may_have_made_stops_a_handoff_until_it_is_settled() {
     let suspects = ["suspects", "--target", "drill", "--workspace", "prod"];
     let listed = farm.drill.json(0, &suspects);
     assert_eq!(listed["suspects"][0]["address"], "terraform_data.slow");
+    let next = "rebuild suspects --target drill --workspace prod --gone terraform_data.slow";
+    assert_eq!(listed["next"][1], next);
     gate.take_away();
     let gone: Vec<&str> = suspects
         .iter()
