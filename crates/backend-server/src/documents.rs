@@ -88,7 +88,11 @@ pub struct VersionEntry {
     pub fault: Option<String>,
 }
 
-pub(crate) fn states(
+/// Returns the states of a backend that `may_read` lets through, each with its lock.
+///
+/// # Errors
+/// Where the store can't be read.
+pub fn states(
     backend: &StateBackend,
     may_read: impl Fn(&str) -> bool,
 ) -> Result<StatesDocument, BackendError> {
@@ -139,10 +143,11 @@ fn told(error: &dyn std::error::Error) -> String {
     }
 }
 
-pub(crate) fn versions(
-    backend: &StateBackend,
-    path: &str,
-) -> Result<VersionsDocument, BackendError> {
+/// Returns the versions of a state that can be had.
+///
+/// # Errors
+/// Where the store can't be read, or the path can't be a state's.
+pub fn versions(backend: &StateBackend, path: &str) -> Result<VersionsDocument, BackendError> {
     let (now, _) = found(backend.read_header(path))?;
     let mut versions = Vec::new();
     for version in backend.versions(path)? {

@@ -28,7 +28,9 @@ pub use access::AccessRecord;
 pub use client::{Client, ClientError, Login, Place};
 pub use config::{Config, ConfigError, CredentialConfig, LimitsConfig, SourceConfig, TlsConfig};
 pub use credential::{Credential, CredentialError, Keyring, MIN_SECRET, Rights, TOKEN_USER};
-pub use documents::{LocksDocument, StateEntry, StatesDocument, VersionEntry, VersionsDocument};
+pub use documents::{
+    LocksDocument, StateEntry, StatesDocument, VersionEntry, VersionsDocument, states, versions,
+};
 pub use route::{Route, RouteError, route};
 pub use server::{Limits, Log, Options, Server, ServerError};
 pub use tls::{TlsError, tls_of_files};

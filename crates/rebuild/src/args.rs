@@ -379,16 +379,16 @@ pub(crate) enum StateCommand {
     Migrate(Migrate),
     /// Take everything that is stored to the passphrase or mode that the target file names today
     Rekey(Rekey),
-    /// List the states of a served backend
+    /// List the states of a served backend or of a target
     List(StateList),
-    /// List the earlier versions of a state of a served backend
+    /// List the earlier versions of a state of a served backend or of a target
     Versions(StateVersions),
-    /// Print a state of a served backend as it is kept, or write it into a file
+    /// Print a state of a served backend or of a target as it is kept, or write it into a file
     Pull(StatePull),
     /// Put an earlier state in the place of the one that is there, which is kept
     Restore(StateRestore),
-    /// List the states of a served backend that are locked, and by whom
-    Locks(Served),
+    /// List the states of a served backend or of a target that are locked, and by whom
+    Locks(StatesOf),
 }
 
 #[derive(Args, Debug)]
@@ -557,13 +557,23 @@ pub(crate) struct Served {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
+/// Whose states are meant: those of a served backend, or of a target.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatesOf {
+    #[command(flatten)]
+    pub(crate) served: Served,
+    /// The states of this target, in its own store, each named by its step (`PHASE.STEP`)
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["server", "ca_file"])]
+    pub(crate) target: Option<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct StateList {
-    /// Only those at or below this path
+    /// Only those at or below this path; of a target, of this phase
     #[arg(value_name = "PATH")]
     pub(crate) under: Option<String>,
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) of: StatesOf,
 }
 
 #[derive(Args, Debug)]
@@ -572,7 +582,7 @@ pub(crate) struct StateVersions {
     #[arg(value_name = "PATH")]
     pub(crate) path: String,
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) of: StatesOf,
 }
 
 #[derive(Args, Debug)]
@@ -587,7 +597,7 @@ pub(crate) struct StatePull {
     #[arg(long, value_name = "FILE")]
     pub(crate) into: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) of: StatesOf,
 }
 
 #[derive(Args, Debug)]
@@ -609,11 +619,11 @@ pub(crate) struct StateRestore {
     /// The lineage of what is put back, where the state that is there is of another
     #[arg(long, value_name = "LINEAGE")]
     pub(crate) lineage: Option<String>,
-    /// The state's path once more, where nobody can be asked to type it
+    /// The state's path once more, or the target's name, where nobody can be asked to type it
     #[arg(long, value_name = "PATH")]
     pub(crate) confirm: Option<String>,
     #[command(flatten)]
-    pub(crate) served: Served,
+    pub(crate) of: StatesOf,
 }
 
 #[derive(Args, Debug)]

@@ -368,13 +368,13 @@ impl StateBackend {
     ///
     /// # Errors
     /// [`BackendError::Locked`] where another holds it, [`BackendError::UnknownLock`] where nobody
-    /// does and this process has not released this id just now.
+    /// does and this id is none of the last that were released.
     pub fn unlock(&self, step_key: &str, id: &str) -> Result<(), BackendError> {
         let key = self.names.lock(step_key)?;
         let step = || step_key.to_owned();
         for _ in 0..MAX_TRIES {
             let Some((found, tag)) = self.current_lock(step_key)? else {
-                return if self.was_released(step_key, id) {
+                return if self.was_released(step_key, id)? {
                     Ok(())
                 } else {
                     Err(BackendError::UnknownLock {
@@ -389,6 +389,9 @@ impl StateBackend {
                     lock: Box::new(found),
                 });
             }
+            self.guarded()?;
+            // Before it is gone: whoever asks again, of whatever process, is told the same.
+            self.note_released(step_key, id)?;
             self.guarded()?;
             match settle::delete_if_match(&*self.store, &key, &tag) {
                 Ok(()) => {
@@ -614,20 +617,78 @@ impl StateBackend {
         Ok(found)
     }
 
-    fn was_released(&self, step_key: &str, id: &str) -> bool {
-        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        released
-            .get(step_key)
-            .is_some_and(|ids| ids.iter().any(|released| released == id))
+    fn was_released(&self, step_key: &str, id: &str) -> Result<bool, BackendError> {
+        let is_known = {
+            let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+            let ids = released.get(step_key);
+            ids.is_some_and(|ids| ids.iter().any(|released| released == id))
+        };
+        if is_known {
+            return Ok(true);
+        }
+        let Some(key) = self.names.released(step_key)? else {
+            return Ok(false);
+        };
+        let found = self.store.get(&key)?;
+        Ok(found.is_some_and(|found| ids_in(&found.bytes).iter().any(|released| released == id)))
     }
 
     fn remember_released(&self, step_key: &str, id: &str) {
         let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
         let ids = released.entry(step_key.to_owned()).or_default();
-        ids.push_back(id.to_owned());
-        if ids.len() > N_RELEASED {
-            ids.pop_front();
+        put_last(ids, id);
+    }
+
+    /// Notes in the store that a lock is released, where more processes than this one may be asked.
+    fn note_released(&self, step_key: &str, id: &str) -> Result<(), BackendError> {
+        let Some(key) = self.names.released(step_key)? else {
+            return Ok(());
+        };
+        for _ in 0..MAX_TRIES {
+            let found = self.store.get(&key)?;
+            let mut ids = found
+                .as_ref()
+                .map(|found| ids_in(&found.bytes))
+                .unwrap_or_default();
+            if ids.back().is_some_and(|last| last == id) {
+                return Ok(());
+            }
+            put_last(&mut ids, id);
+            let body = serde_json::json!({ "schema": 1, "ids": ids }).to_string();
+            let noted = match &found {
+                None => settle::put_if_absent(&*self.store, &key, body.as_bytes()),
+                Some(found) => {
+                    settle::put_if_match(&*self.store, &key, body.as_bytes(), &found.tag)
+                }
+            };
+            match noted {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Err(BackendError::Contended {
+            step: step_key.to_owned(),
+        })
+    }
+}
+
+/// The ids of released locks, as they are kept. What can't be read is none: then a repeated UNLOCK is refused.
+fn ids_in(bytes: &[u8]) -> VecDeque<String> {
+    #[derive(serde::Deserialize)]
+    struct Released {
+        ids: VecDeque<String>,
+    }
+    let found = serde_json::from_slice::<Released>(bytes);
+    found.map(|found| found.ids).unwrap_or_default()
+}
+
+/// Puts an id after the others, of which the last few are kept.
+fn put_last(ids: &mut VecDeque<String>, id: &str) {
+    ids.retain(|known| known != id);
+    ids.push_back(id.to_owned());
+    if ids.len() > N_RELEASED {
+        ids.pop_front();
     }
 }
 

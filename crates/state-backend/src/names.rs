@@ -6,6 +6,8 @@ use store::{Key, KeyError, layout};
 const MAX_PATH: usize = 400;
 /// The longest part of a path, in bytes.
 const MAX_PART: usize = 150;
+/// What begins the keys under which ids of released locks are kept.
+const RELEASED: &str = "released/";
 
 /// How a state's path becomes keys of the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +40,14 @@ impl Names {
         match self {
             Self::Steps => layout::state_lock(path),
             Self::Paths => Key::new(format!("{}{}", layout::STATE_LOCKS, spread(path)?)),
+        }
+    }
+
+    /// Where the ids of released locks are kept. A target's backend needs none: its process ends with those that ask it.
+    pub(crate) fn released(self, path: &str) -> Result<Option<Key>, KeyError> {
+        match self {
+            Self::Steps => Ok(None),
+            Self::Paths => Key::new(format!("{RELEASED}{}", spread(path)?)).map(Some),
         }
     }
 

@@ -189,6 +189,81 @@ fn a_change_that_is_killed_is_gone_on_with() {
     }
 }
 
+/// Mid-way, each state opens by exactly one of the two passphrases with plain OpenTofu and no `rebuild`, as the docs show it, and
+/// the bytes are had without either.
+#[test]
+fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
+    let drill = built(PBKDF2, FORMER);
+    let real = crate::drill::tool("REBUILD_TEST_TOFU");
+    let killing = drill.world.write(
+        "killing/tofu",
+        &format!(
+            "#!/bin/sh\nif [ \"$1\" = state ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq 5 ]; then kill -9 $PPID; exit 1; fi\nfi\nexec {real} \"$@\"\n",
+            count = drill.world.root().join("calls").display(),
+            real = real.display()
+        ),
+    );
+    executable(&killing);
+    let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
+    let with_it = format!(
+        "[tools]\ntofu = {{ command = [\"{}\"] }}\n[[phase]]",
+        killing.display()
+    );
+    drill.write(
+        "rebuild.toml",
+        &definitions.replacen("[[phase]]", &with_it, 1),
+    );
+    let words = [
+        "state",
+        "rekey",
+        "--former-env",
+        "FORMER",
+        "--target",
+        "drill",
+    ];
+    let command = drill
+        .rebuild(&words)
+        .env("PASS", TODAY)
+        .env("FORMER", FORMER);
+    assert_eq!(command.run().ended, Ended::Signal(9));
+    drill.write("rebuild.toml", &definitions);
+    let mut opened = Vec::new();
+    for step in ["a", "b"] {
+        let plain = drill.world.root().join(format!("plain-{step}"));
+        std::fs::create_dir(&plain).unwrap();
+        let file = plain.join("terraform.tfstate");
+        let pull = [
+            "state",
+            "pull",
+            &format!("0.{step}"),
+            "--into",
+            file.to_str().unwrap(),
+        ];
+        run(&drill, TODAY, 0, &pull);
+        for passphrase in [FORMER, TODAY] {
+            let encryption = format!(
+                "key_provider \"pbkdf2\" \"rebuild\" {{ passphrase = \"{passphrase}\" }}\nmethod \"aes_gcm\" \"rebuild\" {{ keys = key_provider.pbkdf2.rebuild }}\nstate {{ method = method.aes_gcm.rebuild }}\n"
+            );
+            let shown = drill
+                .world
+                .command(&real)
+                .args(["state", "pull"])
+                .env("TF_ENCRYPTION", encryption)
+                .cwd(&plain)
+                .run();
+            if shown.code() == Some(0) {
+                assert!(shown.stdout.contains(KNOWN_PLAINTEXT), "{shown:?}");
+                opened.push((step, passphrase));
+            }
+        }
+    }
+    let steps: Vec<&str> = opened.iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, ["a", "b"], "each by one of them: {opened:?}");
+    rekey(&drill, TODAY);
+    run(&drill, TODAY, 0, &["preflight"]);
+    run(&drill, TODAY, 0, &["down"]);
+}
+
 /// What neither key opens is named, by its key in the store, and the former key is not dropped for it.
 #[test]
 fn what_neither_key_opens_keeps_the_former_one() {

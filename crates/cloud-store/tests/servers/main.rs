@@ -9,6 +9,7 @@ mod azure;
 mod canned;
 mod faults;
 mod gcs;
+mod gcs_model;
 mod losing;
 mod s3;
 mod surroundings;

@@ -7,6 +7,7 @@ pub(crate) mod init;
 pub(crate) mod providers;
 mod sealed;
 pub(crate) mod served;
+mod state_source;
 mod telling;
 
 use std::path::PathBuf;
@@ -355,8 +356,8 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
                     calls::rekey(context, &site, &options, stop, ui)
                 })
             }
-            StateCommand::List(list) => served::list(context, &list.served, list.under.as_deref()),
-            StateCommand::Versions(asked) => served::versions(context, &asked.served, &asked.path),
+            StateCommand::List(list) => served::list(context, &list.of, list.under.as_deref()),
+            StateCommand::Versions(asked) => served::versions(context, &asked.of, &asked.path),
             StateCommand::Pull(pull) => served::pull(context, &pull),
             StateCommand::Restore(restore) => served::restore(context, &restore),
             StateCommand::Locks(asked) => served::locks(context, &asked),

@@ -1,4 +1,4 @@
-//! `state` on the client's side: lists, earlier versions and going back, at a served backend.
+//! `state`: lists, earlier versions and going back, at a served backend or in the store of a target.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use secrets::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state_backend::LockInfo;
 use store::state_file::Meta;
 
+use super::state_source::StateSource;
 use super::{Context, Told, telling};
-use crate::args::{Served, StatePull, StateRestore};
+use crate::args::{Served, StatePull, StateRestore, StatesOf};
 use crate::failure::Failure;
 use crate::prompt::{self, Reply};
 use crate::render::{self, Listed};
@@ -184,7 +184,7 @@ fn told(done: Result<Told, Box<Failure>>) -> Told {
     done.unwrap_or_else(|failure| Told::failed(*failure))
 }
 
-fn failed(error: ClientError) -> Box<Failure> {
+pub(super) fn failed(error: ClientError) -> Box<Failure> {
     Box::new(failure(&error))
 }
 
@@ -197,10 +197,9 @@ fn listed(context: &Context, entries: &[StateEntry], none: &str) -> String {
 }
 
 /// Lists the states below a path.
-pub(super) fn list(context: &Context, asked: &Served, under: Option<&str>) -> Told {
+pub(super) fn list(context: &Context, asked: &StatesOf, under: Option<&str>) -> Told {
     told((|| {
-        let (client, _) = client(context, asked)?;
-        let mut states = client.states().map_err(failed)?;
+        let mut states = StateSource::open(context, asked)?.states()?;
         if let Some(under) = under {
             let under = under.trim_matches('/');
             states.states.retain(|entry| {
@@ -214,20 +213,19 @@ pub(super) fn list(context: &Context, asked: &Served, under: Option<&str>) -> To
 }
 
 /// Lists the states that are locked, and by whom.
-pub(super) fn locks(context: &Context, asked: &Served) -> Told {
+pub(super) fn locks(context: &Context, asked: &StatesOf) -> Told {
     told((|| {
-        let (client, _) = client(context, asked)?;
-        let locks = LocksDocument::from(client.states().map_err(failed)?);
+        let locks = LocksDocument::from(StateSource::open(context, asked)?.states()?);
         let text = listed(context, &locks.locks, "no state is locked\n");
         Ok(Told::done(telling::document(&locks), text))
     })())
 }
 
 /// Lists the versions of a state.
-pub(super) fn versions(context: &Context, asked: &Served, path: &str) -> Told {
+pub(super) fn versions(context: &Context, asked: &StatesOf, path: &str) -> Told {
     told((|| {
-        let (client, _) = client(context, asked)?;
-        let versions = client.versions(path).map_err(failed)?;
+        let source = StateSource::open(context, asked)?;
+        let versions = source.versions(&source.path(path)?)?;
         let text = versions_text(context, &versions);
         Ok(Told::done(telling::document(&versions), text))
     })())
@@ -254,10 +252,8 @@ fn versions_text(context: &Context, versions: &VersionsDocument) -> String {
 /// Prints a state, or writes it into a file.
 pub(super) fn pull(context: &Context, asked: &StatePull) -> Told {
     told((|| {
-        let (client, _) = client(context, &asked.served)?;
-        let state = client
-            .pull(&asked.path, asked.version.as_deref())
-            .map_err(failed)?;
+        let source = StateSource::open(context, &asked.of)?;
+        let state = source.pull(&source.path(&asked.path)?, asked.version.as_deref())?;
         let Some(into) = &asked.into else {
             let mut text = String::new();
             let read =
@@ -290,11 +286,11 @@ pub(super) fn restore(context: &Context, asked: &StateRestore) -> Told {
 }
 
 fn try_restore(context: &Context, asked: &StateRestore) -> Result<Told, Box<Failure>> {
-    let path = &asked.path;
-    let (client, _) = client(context, &asked.served)?;
-    let now = client.versions(path).map_err(failed)?;
+    let source = StateSource::open(context, &asked.of)?;
+    let path = &source.path(&asked.path)?;
+    let now = source.versions(path)?;
     let state = match (&asked.version, &asked.file) {
-        (Some(version), _) => client.pull(path, Some(version)).map_err(failed)?,
+        (Some(version), _) => source.pull(path, Some(version))?,
         (None, Some(file)) => open(&context.machine.cwd.join(file))?,
         (None, None) => {
             return Err(Box::new(
@@ -319,25 +315,23 @@ fn try_restore(context: &Context, asked: &StateRestore) -> Result<Told, Box<Fail
             )),
         ));
     }
-    confirm(context, asked, &now, serial, &lineage)?;
-    let info = LockInfo::new(
-        "rebuild state restore",
-        &format!("puts serial {serial} back"),
-        &format!("{}@{}", context.machine.user, context.machine.host),
-        (context.machine.now)(),
-    );
-    client.lock(path, &info).map_err(failed)?;
-    let done = client.restore(path, &state, &info, &lineage);
-    let unlocked = client.unlock(path, &info);
-    done.map_err(failed)?;
-    unlocked.map_err(failed)?;
+    let typed = source.target().unwrap_or(path);
+    confirm(context, asked, typed, &now, serial, &lineage)?;
+    source.restore(context, path, state, serial, &lineage)?;
     let mut text = format!(
         "serial {serial} of lineage {} is the state at {path} now\n",
         clean(&lineage)
     );
     if let Some(replaced) = now.serial {
+        let of = source.target();
+        let of = of.map_or_else(String::new, |target| format!(" --target {target}"));
         text.push_str(&format!(
-            "what it replaced is kept: `rebuild state versions {path}` lists serial {replaced}\n"
+            "what it replaced is kept: `rebuild state versions {path}{of}` lists serial {replaced}\n"
+        ));
+    }
+    if let (Some(target), Some((phase, _))) = (source.target(), path.split_once('/')) {
+        text.push_str(&format!(
+            "the record knows the one that it replaced: `rebuild accept {phase} --target {target} --reason TEXT` takes this one into what stands\n"
         ));
     }
     Ok(Told::done(
@@ -353,23 +347,26 @@ fn try_restore(context: &Context, asked: &StateRestore) -> Result<Told, Box<Fail
     ))
 }
 
-/// A state that is gone back to forgets what was made since, so the path is typed.
+/// A state that is gone back to forgets what was made since, so its path is typed, or the name of its target.
 fn confirm(
     context: &Context,
     asked: &StateRestore,
+    typed: &str,
     now: &VersionsDocument,
     serial: u64,
     lineage: &str,
 ) -> Result<(), Box<Failure>> {
-    let path = &asked.path;
+    let path = &now.path;
     let declined = |message: String| {
         Err(Box::new(Failure::new(ExitCode::Declined, message).hint(
-            format!("nothing was changed; where nobody can be asked, add `--confirm {path}`"),
+            format!("nothing was changed; where nobody can be asked, add `--confirm {typed}`"),
         )))
     };
     match &asked.confirm {
-        Some(confirm) if confirm == path => return Ok(()),
-        Some(confirm) => return declined(format!("`--confirm {confirm}` does not match `{path}`")),
+        Some(confirm) if confirm == typed => return Ok(()),
+        Some(confirm) => {
+            return declined(format!("`--confirm {confirm}` does not match `{typed}`"));
+        }
         None => {}
     }
     let can_ask = context.terminals.stdin && context.terminals.stderr && !context.is_ci;
@@ -383,11 +380,11 @@ fn confirm(
         None => "no state is there".to_owned(),
     };
     let question = format!(
-        "serial {serial} of lineage {} goes to {path}; {there}, and objects that only it knows are forgotten.\nType the path to go on: ",
+        "serial {serial} of lineage {} goes to {path}; {there}, and objects that only it knows are forgotten.\nType `{typed}` to go on: ",
         clean(lineage)
     );
     match prompt::ask(&question, &StopRequests::new(None)) {
-        Reply::Line(line) if line == *path => Ok(()),
+        Reply::Line(line) if line == typed => Ok(()),
         Reply::Line(_) | Reply::Declined => {
             declined(format!("nobody agreed to put a state back at `{path}`"))
         }
