@@ -265,6 +265,8 @@ mod tests {
     #[test]
     fn the_memory_store_holds_the_contract() {
         crate::contract::check(&|| Arc::new(MemoryStore::new()));
+        crate::contract::one_of_many_replaces(Arc::new(MemoryStore::new()), 50, 10);
+        crate::contract::one_of_many_creates(Arc::new(MemoryStore::new()), 50, 5);
     }
 
     #[test]

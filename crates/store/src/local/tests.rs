@@ -3,6 +3,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -22,6 +23,67 @@ fn the_local_store_holds_the_contract() {
             dir.path().join(format!("store-{}", n.get())),
         ))
     });
+}
+
+/// Fifty at once, as on every store.
+#[test]
+fn of_fifty_writers_one_wins_each_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = |name: &str| Arc::new(LocalStore::open(dir.path().join(name)));
+    crate::contract::one_of_many_replaces(store("replace"), 50, 10);
+    crate::contract::one_of_many_creates(store("create"), 50, 5);
+}
+
+/// A local store whose next write lands and is told as a failure, as of a file system over a network.
+struct Forgetful {
+    store: LocalStore,
+    forgets: AtomicBool,
+}
+
+impl Forgetful {
+    fn told<T>(&self, key: &Key, done: Result<T, WriteError>) -> Result<T, WriteError> {
+        if !self.forgets.swap(false, Ordering::Relaxed) {
+            return done;
+        }
+        done.and(Err(WriteError::Unreachable {
+            store: self.describe(),
+            key: key.clone(),
+            source: "the answer was lost".into(),
+        }))
+    }
+}
+
+impl Store for Forgetful {
+    fn describe(&self) -> String {
+        self.store.describe()
+    }
+    fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        self.store.get(key)
+    }
+    fn put_if_absent(&self, key: &Key, body: &[u8]) -> Result<Tag, WriteError> {
+        self.told(key, self.store.put_if_absent(key, body))
+    }
+    fn put_if_match(&self, key: &Key, body: &[u8], tag: &Tag) -> Result<Tag, WriteError> {
+        self.told(key, self.store.put_if_match(key, body, tag))
+    }
+    fn delete_if_match(&self, key: &Key, tag: &Tag) -> Result<(), WriteError> {
+        self.told(key, self.store.delete_if_match(key, tag))
+    }
+    fn list(&self, prefix: &str) -> Result<Vec<Key>, ReadError> {
+        self.store.list(prefix)
+    }
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_settled() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Forgetful {
+        store: LocalStore::open(dir.path()),
+        forgets: AtomicBool::new(false),
+    });
+    let lose_next = || store.forgets.store(true, Ordering::Relaxed);
+    let shared = Arc::<Forgetful>::clone(&store);
+    crate::contract::lost_answers_are_settled(shared, &lose_next);
 }
 
 #[test]
