@@ -29,8 +29,10 @@ class CallbackModule(CallbackBase):
         said = result._result
         hidden = said.get("_ansible_no_log", False)
         message = "" if hidden else str(said.get("msg", "") or "")
-        if not message and not hidden and status == "failed":
-            message = str(said.get("stderr", "") or said.get("stdout", "") or "")
+        if not hidden and status == "failed":
+            # "non-zero return code" alone helps nobody.
+            printed = str(said.get("stderr", "") or said.get("stdout", "") or "").strip()
+            message = ": ".join(part for part in (message, printed) if part)
         self._tell(
             "result",
             host=result._host.get_name(),
@@ -41,13 +43,14 @@ class CallbackModule(CallbackBase):
         )
 
     def v2_playbook_on_play_start(self, play):
-        # `hosts` are those of this play, `within` all that the limit leaves: what a run is judged by.
+        # `hosts` are those of this play, `within` all that the limit leaves: what a run is judged by. Both whatever
+        # batch of the play is at work, to which the inventory is restricted by now.
         inventory = play.get_variable_manager()._inventory
         self._tell(
             "play",
             name=play.get_name(),
-            hosts=[host.get_name() for host in inventory.get_hosts(play.hosts)],
-            within=[host.get_name() for host in inventory.get_hosts("all")],
+            hosts=[host.get_name() for host in inventory.get_hosts(play.hosts, ignore_restrictions=True)],
+            within=[host.get_name() for host in inventory.get_hosts("all", ignore_restrictions=True)],
         )
 
     def v2_playbook_on_no_hosts_matched(self):

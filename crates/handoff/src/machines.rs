@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fleet::{Fleet, Host, HostName};
 use known_hosts::{HostPort, KnownHostsError, KnownHostsFile, PublicKey};
@@ -62,6 +63,12 @@ struct Machine {
     /// What is pinned of it; written for another machine of ours alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
+}
+
+/// Steps of one call may onboard hosts at once.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Machine {
@@ -129,6 +136,7 @@ impl Machines {
         known_hosts: &Path,
         fleet: &Fleet,
     ) -> Result<BTreeSet<HostName>, MachinesError> {
+        let _alone = alone();
         let replaced = self.replaced(key, fleet)?;
         let before = self.read()?;
         let stays = |name: &str| {
@@ -176,6 +184,7 @@ impl Machines {
     /// # Errors
     /// When a file can't be read or written.
     pub fn forget(&self, key: &str, known_hosts: &Path) -> Result<(), MachinesError> {
+        let _alone = alone();
         let mut document = self.read()?;
         let Some(hosts) = document.hosts.remove(key) else {
             return Ok(());
@@ -224,8 +233,8 @@ impl Machines {
         Ok(serde_json::to_value(hosts).unwrap_or_default())
     }
 
-    /// Takes over what [`Machines::snapshot`] gave on another machine, where nothing is known here. Says whether
-    /// it did.
+    /// Takes over what [`Machines::snapshot`] gave on another machine, for each host whose machine is the one that
+    /// was onboarded there and is not known here. Says which.
     ///
     /// # Errors
     /// When a file can't be read or written, or when the snapshot is none.
@@ -234,44 +243,59 @@ impl Machines {
         key: &str,
         known_hosts: &Path,
         snapshot: &serde_json::Value,
-    ) -> Result<bool, MachinesError> {
-        if self.read()?.hosts.contains_key(key) {
-            return Ok(false);
-        }
+        fleet: &Fleet,
+    ) -> Result<BTreeSet<HostName>, MachinesError> {
+        let _alone = alone();
         let damaged = |source| MachinesError::Damaged {
             path: self.path.clone(),
             source,
         };
-        let hosts: BTreeMap<String, Machine> =
+        let there: BTreeMap<String, Machine> =
             serde_json::from_value(snapshot.clone()).map_err(damaged)?;
+        let mut here = self.read()?.hosts.remove(key).unwrap_or_default();
+        let mut taken = BTreeSet::new();
+        let mut pins: Vec<(HostPort, Vec<PublicKey>)> = Vec::new();
+        for host in fleet.hosts() {
+            let now = Machine::of(host);
+            let name = host.name.as_str();
+            let Some(known) = there
+                .get(name)
+                .filter(|one| one.machine_id == now.machine_id)
+            else {
+                continue;
+            };
+            if here.get(name).is_some_and(|one| !now.is_other_than(one)) {
+                continue;
+            }
+            let keys: Vec<PublicKey> = known
+                .keys
+                .iter()
+                .filter_map(|key| key.parse().ok())
+                .collect();
+            pins.extend(known.host_ports().map(|place| (place, keys.clone())));
+            here.insert(
+                name.to_owned(),
+                Machine {
+                    keys: Vec::new(),
+                    ..known.clone()
+                },
+            );
+            taken.insert(host.name.clone());
+        }
+        if taken.is_empty() {
+            return Ok(taken);
+        }
         KnownHostsFile::at(known_hosts).edit(|known| {
-            for machine in hosts.values() {
-                let keys: Vec<PublicKey> = machine
-                    .keys
-                    .iter()
-                    .filter_map(|key| key.parse().ok())
-                    .collect();
-                for place in machine.host_ports() {
-                    known.forget(&place);
-                    known.pin(&place, &keys);
-                }
+            for (place, keys) in &pins {
+                known.forget(place);
+                known.pin(place, keys);
             }
             Ok::<_, KnownHostsError>(())
         })?;
-        let without_keys = hosts.into_iter().map(|(name, machine)| {
-            (
-                name,
-                Machine {
-                    keys: Vec::new(),
-                    ..machine
-                },
-            )
-        });
-        let without_keys = without_keys.collect();
         self.edit(|document| {
-            document.hosts.insert(key.to_owned(), without_keys);
+            document.hosts.insert(key.to_owned(), here);
         })?;
-        Ok(true)
+        Ok(taken)
     }
 
     fn read(&self) -> Result<Document, MachinesError> {
@@ -415,16 +439,22 @@ mod tests {
             })
             .unwrap();
         let snapshot = here.1.snapshot("k", &here.0).unwrap();
-        assert!(there.1.restore("k", &there.0, &snapshot).unwrap());
+        let restore = |snapshot| there.1.restore("k", &there.0, snapshot, &fleet).unwrap();
+        assert_eq!(named(&restore(&snapshot)), ["web1", "web2"]);
         assert!(there.1.replaced("k", &fleet).unwrap().is_empty());
         let known = KnownHostsFile::at(&there.0).read().unwrap();
         assert_eq!(
             known.find(&HostPort::new("192.0.2.1", 22)).keys,
             [KEY.parse().unwrap()]
         );
-        assert!(
-            !there.1.restore("k", &there.0, &json!({})).unwrap(),
-            "what is known here holds"
-        );
+        assert!(restore(&snapshot).is_empty(), "what is known here holds");
+        // Made anew and onboarded here since: that machine has not heard of it.
+        let anew = two(json!("i-3"), json!("i-2"));
+        here.1.renew("k", &here.0, &anew).unwrap();
+        let snapshot = here.1.snapshot("k", &here.0).unwrap();
+        let taken = there.1.restore("k", &there.0, &snapshot, &anew).unwrap();
+        assert_eq!(named(&taken), ["web1"]);
+        let known = KnownHostsFile::at(&there.0).read().unwrap();
+        assert!(known.find(&HostPort::new("192.0.2.1", 22)).keys.is_empty());
     }
 }

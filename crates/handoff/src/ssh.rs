@@ -15,7 +15,7 @@ use crate::hands::Hands;
 
 /// The most that a look at hosts that were reached before may take.
 const LOOK: Limits = Limits {
-    deadline: Duration::from_secs(10),
+    deadline: Duration::from_secs(20),
     settle: Duration::ZERO,
     pause: Duration::from_secs(1),
 };
@@ -133,7 +133,8 @@ impl Hands<'_> {
         self.climb(ssh, ssh.limits, fleet, replaced)
     }
 
-    /// Looks whether every host can be reached now: one success is enough, and ten seconds are the most.
+    /// Looks whether every host can be reached now: one success is enough, and after twenty seconds no
+    /// further try is made.
     ///
     /// # Errors
     /// With every host that was not reached.

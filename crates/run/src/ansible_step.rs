@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::bench::Bench;
 use crate::error::failed;
-use crate::handoff_step::{Act, UTF8};
+use crate::handoff_step::{AGAIN, Act, UTF8};
 use crate::library::Source;
 use crate::resolve;
 use crate::standing::Standing;
@@ -116,7 +116,14 @@ impl Bench<'_> {
                 check: false,
                 values,
             };
-            self.play_on_all(step, "teardown", &given, standing)?;
+            let target = &self.target.name;
+            self.play_on_all(step, "teardown", &given, standing)
+                .map_err(|failure| match failure.hint {
+                    None if !failure.is_interrupt() => failure.hint(format!(
+                        "mend it and run `rebuild down --target {target}` again; where its hosts are dead, `rebuild down --target {target} --forget {step} --reason TEXT` goes on without it"
+                    )),
+                    _ => failure,
+                })?;
         }
         let mut steps = source.platform.steps();
         let awaited =
@@ -138,7 +145,11 @@ impl Bench<'_> {
         let act = self.act(step, given.def, doing);
         let hosts = &given.ansible.hosts;
         let (fleet, is_sensitive) = self.fleet(step, hosts, standing, given.values)?;
-        let limits = self.limits_after(&given.source.platform, step, hosts);
+        let mut limits = self.limits_after(&given.source.platform, step, hosts);
+        if doing == "teardown" {
+            // They were there once: nobody waits for a machine to come up that is to go.
+            limits.deadline = limits.deadline.min(AGAIN);
+        }
         let (ssh, reached) = self.onboard(&act, hosts, &fleet, standing, limits)?;
         let played = self.play(&act, given, &ssh, &fleet, &reached)?;
         Ok((played, is_sensitive))

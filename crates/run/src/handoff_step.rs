@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use handoff::{
-    Fleet, Hands, HostKeys, Identity, Limits, Machines, MachinesError, NotReached, Reached,
-    SshSettings, Stop, Told, fleet_of,
+    Fleet, Hands, HostKeys, Identity, Limits, Machines, NotReached, Reached, SshSettings, Stop,
+    Told, fleet_of,
 };
 use phase_engine::{ExitCode, Failure, Notes, StepId, StepResult};
 use platform::{HostsOutput, Platform, StepKind};
@@ -28,7 +28,7 @@ use crate::world::TargetWorld;
 /// The program, where `[tools]` names none.
 const ANSIBLE: &str = "ansible-playbook";
 /// The most that hosts that an `ssh` step awaited may take to answer again.
-const AGAIN: Duration = Duration::from_secs(120);
+pub(crate) const AGAIN: Duration = Duration::from_secs(120);
 /// The output of the ledger's under which pins are kept, for another machine of ours.
 const PINS: &str = "known_hosts";
 
@@ -289,7 +289,7 @@ impl<'m> Bench<'m> {
             ..self.ssh_settings()?
         };
         let (machines, key) = (self.machines(), key_of(hosts));
-        self.restore_pins(hosts, standing)?;
+        self.restore_pins(hosts, fleet, standing)?;
         machines
             .renew(&key, &self.paths.known_hosts(), fleet)
             .map_err(|error| failed(&error))?;
@@ -308,7 +308,7 @@ impl<'m> Bench<'m> {
         standing: &Standing,
     ) -> Result<(SshSettings, Vec<Reached>), Failure> {
         let ssh = self.ssh_settings()?;
-        self.restore_pins(hosts, standing)?;
+        self.restore_pins(hosts, fleet, standing)?;
         let reached = self.with_hands(act, |hands| hands.verify_reach(&ssh, fleet))?;
         let reached = reached.map_err(|error| self.not_reached(act, &error))?;
         Ok((ssh, reached))
@@ -370,7 +370,12 @@ impl<'m> Bench<'m> {
     }
 
     /// Where this machine knows nothing of the hosts, what another one of ours recorded of them counts.
-    fn restore_pins(&self, hosts: &HostsOutput, standing: &Standing) -> Result<(), Failure> {
+    fn restore_pins(
+        &self,
+        hosts: &HostsOutput,
+        fleet: &Fleet,
+        standing: &Standing,
+    ) -> Result<(), Failure> {
         let key = key_of(hosts);
         let recorded = standing.all().into_iter().rev().find_map(|entry| {
             let pins = entry.outputs.get(PINS)?;
@@ -379,10 +384,10 @@ impl<'m> Bench<'m> {
         let Some(recorded) = recorded else {
             return Ok(());
         };
-        let restored: Result<bool, MachinesError> =
-            self.machines()
-                .restore(&key, &self.paths.known_hosts(), &recorded);
-        restored.map(drop).map_err(|error| failed(&error))
+        self.machines()
+            .restore(&key, &self.paths.known_hosts(), &recorded, fleet)
+            .map(drop)
+            .map_err(|error| failed(&error))
     }
 
     /// Does something with hands that tell the operator and the step's log what goes on.

@@ -94,7 +94,7 @@ pub enum Why {
         answer: String,
     },
     /// The time is over.
-    #[error("{}: {answer} (after {} s)", rung.map_or("it answered only once".to_owned(), |rung| rung.to_string()), waited.as_secs())]
+    #[error("{}{answer} (after {} s)", rung.map_or_else(String::new, |rung| format!("{rung}: ")), waited.as_secs())]
     TimedOut {
         /// The rung that it stands on.
         rung: Option<Rung>,

@@ -93,10 +93,33 @@ impl SshLab {
         let listener = TcpListener::bind((address, 0)).expect("a free port of a loopback address");
         let port = listener.local_addr().expect("its own address").port();
         drop(listener);
+        self.server_on(name, address, port, None)
+    }
+
+    /// Makes a server that is not started yet, at port 22 of an address of a network namespace.
+    ///
+    /// # Panics
+    /// When its files can't be made.
+    #[must_use]
+    pub fn server_in(&self, name: &str, namespace: &str, address: IpAddr) -> SshServer {
+        let dir = self.dir().join(name);
+        std::fs::create_dir_all(dir.join("bin")).expect("a server's directory");
+        self.make_key(&format!("{name}/host_key"));
+        self.server_on(name, address, 22, Some(namespace.to_owned()))
+    }
+
+    fn server_on(
+        &self,
+        name: &str,
+        address: IpAddr,
+        port: u16,
+        namespace: Option<String>,
+    ) -> SshServer {
         let server = SshServer {
             address,
             port,
-            dir,
+            dir: self.dir().join(name),
+            namespace,
             child: None,
         };
         server.admit(true, self);
@@ -118,6 +141,7 @@ pub struct SshServer {
     /// On which port.
     pub port: u16,
     dir: PathBuf,
+    namespace: Option<String>,
     child: Option<Child>,
 }
 
@@ -180,6 +204,28 @@ impl SshServer {
         lab.make_key(&format!("{name}/host_key"));
     }
 
+    /// Makes the key that it is to have next, as a machine that will be made anew, and returns the public half.
+    ///
+    /// # Panics
+    /// When the key can't be made.
+    #[must_use]
+    pub fn next_host_key(&self, lab: &SshLab) -> String {
+        let name = self.dir.file_name().expect("a name").to_string_lossy();
+        lab.make_key(&format!("{name}/next_key"))
+    }
+
+    /// Takes that key from now on: a server reads its keys anew for each connection.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn take_next_host_key(&self) {
+        for end in ["", ".pub"] {
+            let [from, to] =
+                ["next_key", "host_key"].map(|name| self.dir.join(format!("{name}{end}")));
+            std::fs::rename(from, to).expect("the next key in its place");
+        }
+    }
+
     /// Starts it and waits until it listens.
     ///
     /// # Panics
@@ -192,7 +238,15 @@ impl SshServer {
         if rustix::process::geteuid().is_root() {
             let _ = std::fs::create_dir_all("/run/sshd");
         }
-        let mut child = program(sshd())
+        let mut sshd_there = match &self.namespace {
+            None => program(sshd()),
+            Some(namespace) => {
+                let mut entered = program("ip");
+                entered.args(["netns", "exec", namespace]).arg(sshd());
+                entered
+            }
+        };
+        let mut child = sshd_there
             .args(["-D", "-e", "-f"])
             .arg(&config)
             .stdin(Stdio::null())

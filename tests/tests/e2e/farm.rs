@@ -18,6 +18,7 @@ pub(crate) struct Farm {
     /// What the output says of each host besides where it is.
     more: Map<String, Value>,
     generations: Map<String, Value>,
+    keys: Map<String, Value>,
 }
 
 /// Makes a file for as long as it is configured; says in check mode what it would do.
@@ -61,6 +62,7 @@ impl Farm {
             servers,
             more: Map::new(),
             generations: Map::new(),
+            keys: Map::new(),
         };
         std::fs::create_dir_all(farm.place()).expect("a directory");
         farm.drill.write(
@@ -167,8 +169,9 @@ output \"hosts\" {{
         self.machines();
     }
 
-    /// Makes a host's machine anew at the next apply.
-    pub(crate) fn replace(&mut self, name: &str) {
+    /// Makes a host's machine anew at the next apply, with this host key.
+    pub(crate) fn replace(&mut self, name: &str, key: &str) {
+        self.keys.insert(name.to_owned(), key.into());
         let n = self
             .generations
             .get(name)
@@ -183,6 +186,9 @@ output \"hosts\" {{
         let machines = self.servers.iter().map(|(name, server)| {
             let mut host = self.host(server);
             host.extend(self.more.clone());
+            if let Some(key) = self.keys.get(name) {
+                host.insert("host_key".to_owned(), key.clone());
+            }
             let generation = self
                 .generations
                 .get(name)

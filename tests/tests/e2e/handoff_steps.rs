@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::farm::Farm;
+use test_support::SshLab;
+
 use crate::gate::step;
+use crate::networks::Networks;
 
 /// Cases A4, A9, K8 and H3: machines are made, awaited and configured; values arrive as they were in the output, a
 /// secret is told nowhere and lies on no disk; what stands is proven; and all of it is undone and forgotten.
@@ -113,4 +116,80 @@ fn a_phase_of_machines_is_made_awaited_configured_proven_and_undone() {
     for name in ["1.machines", "1.reach", "1.configure"] {
         assert_eq!(step(&record, name)["status"], "torn-down");
     }
+}
+
+/// Case H3 and H8: machines with addresses of their own, one behind another, on port 22 (their keys in the plain form);
+/// the address that answers is handed to Ansible, which takes the same way. Where this machine can make no networks they are
+/// servers on ports of one address, which proves all of it but the plain form.
+#[test]
+fn machines_of_networks_of_their_own_are_reached_by_the_way_that_leads_there() {
+    let lab = SshLab::new();
+    let networks = Networks::new();
+    let mut servers = Vec::new();
+    let has_networks = networks.is_some();
+    let mut networks = networks;
+    let mut door_namespace = None;
+    for name in ["door", "web1", "inner"] {
+        let mut server = match &mut networks {
+            Some(networks) => {
+                let behind = (name == "inner").then(|| door_namespace.clone()).flatten();
+                let (namespace, address) = networks.add(behind.as_deref());
+                door_namespace.get_or_insert(namespace.clone());
+                lab.server_in(name, &namespace, address)
+            }
+            None => lab.server(name, "127.0.0.1"),
+        };
+        server.program("cloud-init", "echo status: done");
+        server.start();
+        servers.push((name.to_owned(), server));
+    }
+    let farm = Farm::with(lab, servers);
+    let mut hosts = serde_json::Map::new();
+    for (name, server) in &farm.servers {
+        let mut host = farm.host(server);
+        if name == "inner" {
+            host.insert("jump_host".to_owned(), "door".into());
+        }
+        if name == "web1" {
+            // Documentation's own network, where nobody answers.
+            let address = host.remove("address");
+            host.insert("addresses".to_owned(), json!(["2001:db8::1", address]));
+        }
+        hosts.insert(name.clone(), host.into());
+    }
+    farm.machines_as(&hosts);
+    farm.steps("", ", verify = false");
+    farm.playbook("- hosts: tf\n  gather_facts: false\n  tasks:\n    - ansible.builtin.shell: echo $SSH_CONNECTION {{ ansible_host }} > {{ place }}/{{ inventory_hostname }}\n");
+    farm.drill.up();
+    for (name, server) in &farm.servers {
+        let text = std::fs::read_to_string(farm.place().join(name)).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [_, _, to, port, told] = words[..] else {
+            panic!("{text}")
+        };
+        let address = server.address.to_string();
+        assert_eq!(
+            (to, told, port),
+            (
+                address.as_str(),
+                address.as_str(),
+                server.port.to_string().as_str()
+            )
+        );
+        if has_networks {
+            assert!(
+                farm.known_hosts()
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{address} ssh-ed25519 "))),
+                "{}",
+                farm.known_hosts()
+            );
+        }
+    }
+    farm.drill.run(0, &["down", "--target", "drill"]);
+    let known = farm.known_hosts();
+    assert!(
+        !known.contains(&farm.servers[0].1.address.to_string()),
+        "{known}"
+    );
 }

@@ -46,6 +46,7 @@ mod mending;
 mod migrate;
 mod moved_store;
 mod moving;
+mod networks;
 mod nodes_steps;
 mod openstack_cloud;
 mod own_states;

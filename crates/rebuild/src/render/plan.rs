@@ -74,6 +74,8 @@ fn step_lines(step: &StepPlan, look: Look) -> String {
         }
         PlanVerdict::Waits => format!("waits for {}", clean(&step.waits_for.join(", "))),
         _ if step.kind == "exec" => "its program would run".to_owned(),
+        _ if step.kind == "ssh" => "its hosts would be awaited".to_owned(),
+        _ if step.kind == "ansible" => "its playbook would run".to_owned(),
         _ if step.kind == "talos" => {
             "machines that run another version would be upgraded".to_owned()
         }

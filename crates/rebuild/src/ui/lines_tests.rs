@@ -87,6 +87,35 @@ fn all() -> Vec<Notice> {
             stage: Stage::Errored,
             seconds: 1,
         },
+        Notice::Host {
+            step: text("1c.reach"),
+            host: text("web1"),
+            what: text("port: 192.0.2.11 port 22: connection refused"),
+        },
+        Notice::Task {
+            step: text("1c.configure"),
+            task: text("install \x1b[31mnginx"),
+        },
+        Notice::TaskEnded {
+            step: text("1c.configure"),
+            host: text("web1"),
+            task: text("install nginx"),
+            status: text("changed"),
+            message: text("not shown where it went well"),
+        },
+        Notice::TaskEnded {
+            step: text("1c.configure"),
+            host: text("web2"),
+            task: text("install nginx"),
+            status: text("failed"),
+            message: text("no space left\n"),
+        },
+        Notice::Difference {
+            step: text("1c.configure"),
+            host: text("web1"),
+            task: text("write motd"),
+            text: text("--- before\n+++ after\n\n+hello\n"),
+        },
         Notice::Quiet {
             step: text("1a.edge"),
             address: Some(text("local_file.zone")),
