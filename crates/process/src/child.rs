@@ -62,6 +62,7 @@ impl Waiter {
         ending: Ending,
         notice: Option<PipeWriter>,
     ) -> Child {
+        fault::child_began(identity.pid);
         // The thread is waiting for this and takes one.
         let _ = self.child.send((pid, notice));
         Child {
@@ -166,6 +167,7 @@ fn known(end: End) -> io::Result<Exit> {
 
 impl Drop for Child {
     fn drop(&mut self) {
+        fault::child_ended(self.identity.pid);
         if self.ending == Ending::WithUs {
             // Best effort: whoever needs proof calls `kill_group`.
             let _ = group::signal(self.pid, Signal::Kill);

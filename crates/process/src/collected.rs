@@ -93,6 +93,7 @@ pub fn collect(
                 bytes.extend(line);
             }
             Ok(Progress::Ended(exit)) => {
+                let _ = fault::point("child.end", || call.brief());
                 return Ok(Collected {
                     stdout,
                     stderr,

@@ -58,12 +58,16 @@ pub fn write_atomically_with(
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), FileError> {
     let directory = directory_of(path);
+    fault::point("file.write.before", || name_of(path))
+        .ok()
+        .map_err(failed("write", path))?;
     let (mut file, temporary) = temporary_beside(path, directory)?;
     let written = (|| {
         fill(&mut file).map_err(failed("write", &temporary))?;
         file.set_permissions(Permissions::from_mode(mode))
             .map_err(failed("set the mode of", &temporary))?;
         file.sync_all().map_err(failed("sync", &temporary))?;
+        let _ = fault::point("file.rename", || name_of(path));
         std::fs::rename(&temporary, path).map_err(failed("replace", path))
     })();
     if let Err(error) = written {
@@ -156,6 +160,10 @@ fn directory_of(path: &Path) -> &Path {
         Some(_) => Path::new("."),
         None => Path::new("/"),
     }
+}
+
+fn name_of(path: &Path) -> String {
+    fault::steady(&path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn temporary_beside(path: &Path, directory: &Path) -> Result<(File, PathBuf), FileError> {

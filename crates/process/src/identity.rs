@@ -223,9 +223,12 @@ impl Place {
         if let Some(place) = PLACE.get() {
             return Ok(place);
         }
+        let told = fault::place();
+        let machine = told.and_then(|place| place.machine.clone());
+        let boot = told.and_then(|place| place.boot.clone());
         let place = Self {
-            machine_id: system::machine_id(),
-            boot_id: system::boot_id()?,
+            machine_id: machine.unwrap_or_else(system::machine_id),
+            boot_id: boot.map_or_else(system::boot_id, Ok)?,
             pid_namespace: system::pid_namespace()?,
         };
         Ok(PLACE.get_or_init(|| place))

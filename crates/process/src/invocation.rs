@@ -64,6 +64,18 @@ impl Invocation {
         self
     }
 
+    /// The program's name and its first argument, for points at which a test may hurt.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let name = self.program.file_name().unwrap_or_default();
+        let mut text = name.to_string_lossy().into_owned();
+        if let Some(first) = self.args.first() {
+            text.push(' ');
+            text.push_str(&first.to_string_lossy());
+        }
+        fault::steady(&text)
+    }
+
     /// Sets what the program reads on stdin.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {

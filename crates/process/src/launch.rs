@@ -77,6 +77,14 @@ pub(crate) fn arguments(ending: Ending, marker: Option<&PathBuf>) -> Vec<OsStrin
     if let Some(marker) = marker {
         arguments.extend(["--marker".into(), marker.into()]);
     }
+    if let Some(place) = fault::place() {
+        let named = [("--machine", &place.machine), ("--boot", &place.boot)];
+        for (name, value) in named {
+            if let Some(value) = value {
+                arguments.extend([name.into(), value.into()]);
+            }
+        }
+    }
     arguments.push("--".into());
     arguments
 }
@@ -116,6 +124,8 @@ struct Order {
     ending: Ending,
     parent: u32,
     marker: Option<PathBuf>,
+    /// Where it is to say that it runs; tests alone say it.
+    place: fault::Place,
     program: PathBuf,
     args: Vec<OsString>,
 }
@@ -123,6 +133,7 @@ struct Order {
 impl Order {
     fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut ending, mut parent, mut marker) = (None, None, None);
+        let mut place = fault::Place::default();
         loop {
             let name = arguments.next().ok_or("no `--`")?;
             if name == "--" {
@@ -136,6 +147,8 @@ impl Order {
                 (Some("--ending"), Some("on-its-own")) => ending = Some(Ending::OnItsOwn),
                 (Some("--parent"), Some(pid)) => parent = pid.parse().ok(),
                 (Some("--marker"), _) => marker = Some(PathBuf::from(value)),
+                (Some("--machine"), Some(name)) => place.machine = Some(name.to_owned()),
+                (Some("--boot"), Some(name)) => place.boot = Some(name.to_owned()),
                 _ => return Err(format!("{name:?} {value:?}")),
             }
         }
@@ -143,12 +156,16 @@ impl Order {
             ending: ending.ok_or("no `--ending`")?,
             parent: parent.ok_or("no `--parent`")?,
             marker,
+            place,
             program: arguments.next().ok_or("no program")?.into(),
             args: arguments.collect(),
         })
     }
 
     fn prepare(&self) -> Result<(), LaunchError> {
+        if self.place != fault::Place::default() {
+            fault::at(self.place.clone());
+        }
         if self.ending == Ending::WithUs {
             die_with_parent().map_err(|source| LaunchError::Setting {
                 doing: "ask to die with the caller",

@@ -87,6 +87,7 @@ impl Spawner for RealSpawner {
         let path = call.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let program = find_program(&call.program, path, &call.cwd)?;
         check_lengths(&program, call)?;
+        let _ = fault::point("spawn.before", || call.brief());
         let cannot_start = |source| SpawnError::Start {
             program: program.clone(),
             source,
@@ -102,6 +103,7 @@ impl Spawner for RealSpawner {
                 command.stdout(file).stderr(second);
                 let (identity, pid) = self.spawn(command, &program, call, how)?;
                 let child = waiter.watch(identity, pid, how.ending, None);
+                let _ = fault::point("spawn.after", || call.brief());
                 Ok(Box::new(Followed::new(child, to_follow)))
             }
             Output::Captured => {
@@ -117,6 +119,7 @@ impl Spawner for RealSpawner {
                     .map_err(cannot_start)?;
                 let (identity, pid) = self.spawn(command, &program, call, how)?;
                 let child = waiter.watch(identity, pid, how.ending, Some(notice_writer));
+                let _ = fault::point("spawn.after", || call.brief());
                 Ok(Box::new(Captured { child, pieces }))
             }
         }

@@ -46,6 +46,9 @@ pub(crate) fn main(name: OsString, rest: Vec<OsString>) -> ProcessExit {
             return number(told.exit);
         }
     };
+    if let Some(refused) = hurt(&surroundings) {
+        return refused;
+    }
     let terminals = Terminals::of_this_process();
     let early = Look::decide(Color::Auto, terminals.stderr, &surroundings);
     panic::install(early);
@@ -61,6 +64,35 @@ pub(crate) fn main(name: OsString, rest: Vec<OsString>) -> ProcessExit {
         ExitCode::Failed
     });
     number(exit)
+}
+
+/// Builds for tests can be told to fail at a point: `crates/fault` says how.
+fn hurt(surroundings: &Surroundings) -> Option<ProcessExit> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
+    let orders = surroundings.var(fault::VARIABLE)?.to_string_lossy();
+    match orders.parse() {
+        Ok(orders) => {
+            fault::arm(orders);
+            None
+        }
+        Err(error) => {
+            stream::err(&format!("{}: {error}\n", fault::VARIABLE));
+            Some(number(ExitCode::Unusable))
+        }
+    }
+}
+
+/// What time it is, unless a test has moved the clock.
+fn now() -> jiff::Timestamp {
+    let now = jiff::Timestamp::now();
+    match fault::skew() {
+        0 => now,
+        seconds => now
+            .checked_add(jiff::SignedDuration::from_secs(seconds))
+            .unwrap_or(now),
+    }
 }
 
 fn called(
@@ -110,7 +142,7 @@ fn context(
     let launcher = vec![surroundings.exe.clone().into_os_string(), LAUNCH.into()];
     let spawner = Arc::new(RealSpawner::new(launcher));
     let machine = surroundings
-        .machine(spawner, Arc::new(jiff::Timestamp::now))
+        .machine(spawner, Arc::new(now))
         .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
     Ok(Context {
         machine,

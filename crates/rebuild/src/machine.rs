@@ -119,10 +119,12 @@ impl Surroundings {
             home,
             state_home,
             user,
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            host: fault::place()
+                .and_then(|place| place.machine.clone())
+                .unwrap_or_else(|| {
+                    let system = rustix::system::uname();
+                    system.nodename().to_string_lossy().into_owned()
+                }),
             ci_job: self.ci_job(),
             exe: self.exe.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -331,7 +331,12 @@ fn answer_seen(shared: &Shared, seen: &RequestSeen, asked: &Asked) -> Answer {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Answer::text(status, "a fault of the test")
     };
-    let answer = match fault {
+    let about = || format!("{} {}", seen.method, seen.step_key);
+    let fault = match ::fault::point("answer.before", about) {
+        ::fault::Verdict::Go => fault,
+        _ => Fault::Instead(500),
+    };
+    let mut answer = match fault {
         Fault::None => answer(&shared.backend, asked),
         Fault::Instead(status) => instead(status),
         Fault::After(status) => {
@@ -339,6 +344,9 @@ fn answer_seen(shared: &Shared, seen: &RequestSeen, asked: &Asked) -> Answer {
             instead(status)
         }
     };
+    if ::fault::point("answer.after", about).ok().is_err() {
+        answer = instead(502);
+    }
     if asked.verb == Verb::Post && answer.status.is_success() {
         shared.forget_refused_writes(&seen.step_key);
     }

@@ -20,6 +20,7 @@ pub mod lock;
 mod memory;
 pub mod settle;
 pub mod state_file;
+mod watched;
 
 #[cfg(any(test, feature = "contract-tests"))]
 pub mod contract;
@@ -30,6 +31,7 @@ pub use key::{Key, KeyError};
 pub use local::LocalStore;
 pub use memory::{Fault, MemoryStore, Operation, OperationKind};
 pub use state_file::{StateHeader, Writer};
+pub use watched::watched;
 
 use std::fmt;
 

@@ -39,6 +39,7 @@ pub(crate) fn drive(
             Ok(Progress::Line(bytes, stream)) => {
                 heard = Instant::now();
                 next_word = patience;
+                let _ = fault::point("child.event", || brief(call, &bytes));
                 line(&bytes, stream);
             }
             Ok(Progress::Quiet) => {
@@ -48,7 +49,10 @@ pub(crate) fn drive(
                     next_word = next_word.saturating_mul(2);
                 }
             }
-            Ok(Progress::Ended(exit)) => return Ok(Driven { exit, sent }),
+            Ok(Progress::Ended(exit)) => {
+                let _ = fault::point("child.end", || call.brief());
+                return Ok(Driven { exit, sent });
+            }
             Err(error) => return Err(Cause::Read(error)),
         }
         if asked.elapsed() < STEP {
@@ -72,4 +76,18 @@ pub(crate) fn drive(
             sent = wanted;
         }
     }
+}
+
+/// What an event is, and of what, in words that are the same in every run.
+fn brief(call: &Invocation, line: &[u8]) -> String {
+    let event: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+    let text = |pointer: &str| {
+        event
+            .pointer(pointer)
+            .and_then(serde_json::Value::as_str)
+            .unwrap_or_default()
+    };
+    let address = ["/hook/resource/addr", "/change/resource/addr"].map(text);
+    let text = format!("{} {} {}", call.brief(), text("/type"), address.concat());
+    fault::steady(text.trim_end())
 }

@@ -37,6 +37,10 @@ impl Opener<'_> {
     /// # Errors
     /// A value is none, a credential has no value or not the cloud's form.
     pub(crate) fn open(&self, def: &StoreDef, default: &Path) -> Result<Arc<dyn Store>, Failure> {
+        self.opened(def, default).map(store::watched)
+    }
+
+    fn opened(&self, def: &StoreDef, default: &Path) -> Result<Arc<dyn Store>, Failure> {
         match def {
             StoreDef::Local { dir: None } => Ok(Arc::new(LocalStore::open(default))),
             StoreDef::Local { dir: Some(dir) } => Ok(Arc::new(LocalStore::open(self.path(dir)))),

@@ -92,7 +92,7 @@ impl Storage {
         let spool = match def {
             StoreDef::Local { .. } => None,
             StoreDef::Cloud(_) => Some(Spool {
-                store: Arc::new(LocalStore::open(paths.spool())),
+                store: store::watched(Arc::new(LocalStore::open(paths.spool()))),
                 dir: paths.spool(),
                 provided: platform.is_some_and(|platform| providing_phase(platform).is_some()),
             }),

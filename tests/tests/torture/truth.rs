@@ -1,0 +1,220 @@
+//! What must be true, whatever hurt: looked for in the record, in the cloud and in every file.
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+use serde_json::Value;
+
+use crate::cloud;
+use crate::scene::{Called, PASSPHRASE, Scene, TOKEN};
+
+/// The record and the cloud at one moment.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Seen {
+    /// Of the status document: `empty`, `unfinished`, `finished`, `tearing-down`.
+    pub(crate) state: String,
+    /// Of each step.
+    pub(crate) steps: BTreeMap<String, String>,
+    /// How long the journal was.
+    n_journal: usize,
+}
+
+/// What a scene was seen to be, call by call.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) last: Seen,
+    /// The lineage of each state that stands.
+    lineages: BTreeMap<String, String>,
+}
+
+const ENDED: [&str; 3] = ["succeeded", "verified", "verify-failed"];
+
+impl Watch {
+    /// Looks at everything after a call; an error is something that must not be.
+    pub(crate) fn look(&mut self, scene: &mut Scene, called: &Called) -> anyhow::Result<()> {
+        for text in [&called.outcome.stdout, &called.outcome.stderr] {
+            ensure!(!text.contains("panicked at"), "a panic: {text}");
+            ensure!(
+                !text.contains("exists already"),
+                "something was to be made twice: {text}"
+            );
+        }
+        self.nothing_that_ended_was_done_again(scene)?;
+        self.last = seen(scene)?;
+        self.the_record_tells_the_truth(scene)?;
+        self.states_have_one_lineage(scene)?;
+        no_secret_is_in_a_file(scene)
+    }
+
+    /// Looks at the journal since the last look.
+    fn nothing_that_ended_was_done_again(&self, scene: &Scene) -> anyhow::Result<()> {
+        let journal = cloud::journal(scene.cloud_dir());
+        for (word, name) in journal.iter().skip(self.last.n_journal) {
+            let object = scene.objects.iter().find(|object| object.name == *name);
+            let Some(object) = object else {
+                bail!("the cloud was told to {word} `{name}`, which no step makes");
+            };
+            let status = self.last.steps.get(&object.step).map(String::as_str);
+            let status = status.unwrap_or("pending");
+            let had_ended = ENDED.contains(&status);
+            if (word == "create" || word == "again") && had_ended {
+                bail!(
+                    "`{word} {name}`, though step `{}` was `{status}`",
+                    object.step
+                );
+            }
+            if word == "again" && status == "started" {
+                bail!("`{name}` was made again, though its cut step could have been verified");
+            }
+        }
+        Ok(())
+    }
+
+    fn the_record_tells_the_truth(&self, scene: &Scene) -> anyhow::Result<()> {
+        let there = cloud::objects(scene.cloud_dir());
+        for object in &scene.objects {
+            let status = self.last.steps.get(&object.step).map(String::as_str);
+            let is_there = there.contains(&object.name);
+            match status {
+                Some("succeeded" | "verified") if !is_there => {
+                    bail!(
+                        "step `{}` is applied and `{}` is not there",
+                        object.step,
+                        object.name
+                    )
+                }
+                Some("torn-down") | None if is_there && self.last.state == "empty" => {
+                    bail!("nothing stands, and `{}` is there", object.name)
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// As long as a step stands, its state and the earlier versions of it have one lineage.
+    fn states_have_one_lineage(&mut self, scene: &Scene) -> anyhow::Result<()> {
+        let mut found = BTreeMap::new();
+        let root = scene.store().join("state");
+        for phase in std::fs::read_dir(&root).into_iter().flatten().flatten() {
+            for state in std::fs::read_dir(phase.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                let name = state.file_name().to_string_lossy().into_owned();
+                if name.contains('@') || name.starts_with('.') {
+                    continue;
+                }
+                let text = std::fs::read_to_string(state.path())?;
+                let (_, body) = text.split_once('\n').unwrap_or_default();
+                let body: Value = serde_json::from_str(body)?;
+                let lineage = body["lineage"].as_str().unwrap_or_default().to_owned();
+                found.insert(
+                    format!("{}.{name}", phase.file_name().to_string_lossy()),
+                    lineage,
+                );
+            }
+        }
+        for (step, lineage) in &found {
+            let before = self.lineages.get(step).filter(|before| !before.is_empty());
+            if let Some(before) = before {
+                ensure!(
+                    before == lineage,
+                    "the state of `{step}` was of lineage {before} and is of {lineage}"
+                );
+            }
+        }
+        self.lineages = found;
+        Ok(())
+    }
+
+    /// Everything stands, once.
+    pub(crate) fn expect_built(&self, scene: &Scene) -> anyhow::Result<()> {
+        ensure!(self.last.state == "finished", "it is `{}`", self.last.state);
+        let mut wanted: Vec<&String> = scene.objects.iter().map(|object| &object.name).collect();
+        wanted.sort();
+        let there = cloud::objects(scene.cloud_dir());
+        ensure!(
+            there.iter().eq(wanted.iter().copied()),
+            "the cloud has {there:?}"
+        );
+        for object in &scene.objects {
+            let status = self.last.steps.get(&object.step);
+            ensure!(
+                status.is_some_and(|status| status == "verified"),
+                "step `{}` is {status:?}",
+                object.step
+            );
+        }
+        nothing_is_left_of_a_call(scene)
+    }
+
+    /// Nothing is left.
+    pub(crate) fn expect_gone(&self, scene: &Scene) -> anyhow::Result<()> {
+        ensure!(self.last.state == "empty", "it is `{}`", self.last.state);
+        let there = cloud::objects(scene.cloud_dir());
+        ensure!(there.is_empty(), "the cloud still has {there:?}");
+        ensure!(self.lineages.is_empty(), "states: {:?}", self.lineages);
+        nothing_is_left_of_a_call(scene)
+    }
+}
+
+fn seen(scene: &mut Scene) -> anyhow::Result<Seen> {
+    // What the cloud was told until the record is read is what the record can know.
+    let n_journal = cloud::journal(scene.cloud_dir()).len();
+    let called = scene.call(&["status", "--target", "drill", "--output", "json"], None);
+    ensure!(
+        called.outcome.code() == Some(0),
+        "the status can't be told: {:?} {}",
+        called.outcome.ended,
+        called.outcome.stderr
+    );
+    let status: Value = serde_json::from_str(&called.outcome.stdout)?;
+    let mut steps = BTreeMap::new();
+    for step in status["run"]["steps"].as_array().into_iter().flatten() {
+        if let (Some(name), Some(word)) = (step["step"].as_str(), step["status"].as_str()) {
+            steps.insert(name.to_owned(), word.to_owned());
+        }
+    }
+    Ok(Seen {
+        state: status["state"].as_str().unwrap_or_default().to_owned(),
+        steps,
+        n_journal,
+    })
+}
+
+/// No lock that nobody may release, no half value, no child that is noted.
+fn nothing_is_left_of_a_call(scene: &Scene) -> anyhow::Result<()> {
+    let store = scene.store();
+    for locked in ["lock.json", "lock"] {
+        ensure!(
+            !store.join(locked).exists(),
+            "`{locked}` is still in the store"
+        );
+    }
+    let home = scene.state_home();
+    for needle in ["start_time", "\"serial\""] {
+        if !home.exists() {
+            break;
+        }
+        let names = ["child.json", "errored.tfstate"];
+        let left = scene.world.files_with(&home, needle.as_bytes());
+        let left: Vec<_> = left
+            .iter()
+            .filter(|path| names.iter().any(|name| path.ends_with(name)))
+            .collect();
+        ensure!(left.is_empty(), "left behind: {left:?}");
+    }
+    Ok(())
+}
+
+fn no_secret_is_in_a_file(scene: &Scene) -> anyhow::Result<()> {
+    for needle in [TOKEN, PASSPHRASE] {
+        let found = scene
+            .world
+            .files_with(scene.world.root(), needle.as_bytes());
+        ensure!(found.is_empty(), "`{needle}` is in {found:?}");
+    }
+    Ok(())
+}
