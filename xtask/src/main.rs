@@ -12,6 +12,7 @@ mod sh;
 mod test;
 mod tidy;
 mod tools;
+mod torture;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Hurt `rebuild` at points all over it, and look whether anything is lost: docs/reliability.md
+    Torture(torture::Options),
     /// Measure `rebuild` against a plain loop of tofu commands over the same root modules
     Bench(bench::Options),
 }
@@ -103,6 +106,7 @@ fn run(command: Command) -> Result<()> {
             .args(&args)
             .current_dir(&root())
             .run(),
+        Command::Torture(options) => torture::run(&options),
         Command::Bench(options) => bench::run(&options),
     }
 }

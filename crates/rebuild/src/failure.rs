@@ -77,11 +77,27 @@ impl From<phase_engine::Failure> for Failure {
         Self {
             message: what,
             causes,
-            hint,
+            hint: hint.or_else(|| way_on(exit)),
             log,
             ..Self::new(exit, "")
         }
     }
+}
+
+/// What to do where nobody who knew more has said it: an error never ends in nothing.
+fn way_on(exit: ExitCode) -> Option<String> {
+    let text = match exit {
+        ExitCode::Failed => {
+            "mend what is named last; then `rebuild up --resume` goes on with a run that is unfinished, and `rebuild \
+             down` tears down"
+        }
+        ExitCode::Stopped => "mend what is named last, and type the same command again",
+        ExitCode::Unusable => {
+            "mend what is named last, and type the same command again; nothing was touched"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 fn as_number<S: serde::Serializer>(exit: &ExitCode, serializer: S) -> Result<S::Ok, S::Error> {

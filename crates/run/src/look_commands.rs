@@ -104,6 +104,9 @@ fn look(held: &Held<'_>, options: &PreflightOptions) -> Result<(Report, Option<F
         report.stop(unfinished(record));
     }
     let stops = (!report.passes()).then(|| {
+        if let Some(interrupted) = world.cut_short(&report) {
+            return interrupted;
+        }
         let mut failure = stopped_by(&report, target);
         failure.what = format!("preflight stops on target `{target}`");
         if is_clean && n_removed > 0 {

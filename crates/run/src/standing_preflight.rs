@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use checks::Residue;
-use phase_engine::{Failure, PhaseId, StepId};
+use phase_engine::{ExitCode, Failure, PhaseId, StepId};
 use preflight::{
     Ask, CheckResult, PhaseUnderTest, Probe, Report, ResidueFound, ResidueOfPhase, StepObservation,
-    judge_first_build,
+    Verdict, judge_first_build,
 };
 
 use crate::stop::StopLevel;
@@ -112,6 +112,21 @@ impl TargetWorld<'_, '_> {
             });
         }
         Ok(phases)
+    }
+
+    /// Why preflight stops where it shows nothing but that it was interrupted.
+    pub(crate) fn cut_short(&self, report: &Report) -> Option<Failure> {
+        let is_stopping = self.bench.stop.level() >= crate::stop::StopLevel::Gentle;
+        (is_stopping && shows_only_a_cut(report)).then(|| {
+            Failure::new(
+                ExitCode::Interrupted,
+                format!(
+                    "interrupted in the preflight of target `{}`",
+                    self.bench.target.name
+                ),
+            )
+            .hint("nothing was changed; type the same command again")
+        })
     }
 
     /// Asks every residue probe of today's phases: a first build must find nothing.
@@ -222,4 +237,11 @@ impl Probe for StandingProbe<'_, '_, '_> {
     fn is_stopping(&self) -> bool {
         self.world.bench.stop.level() >= StopLevel::Gentle
     }
+}
+
+/// Whether a report stops, and says of no phase anything but that it was not looked at to the end.
+fn shows_only_a_cut(report: &Report) -> bool {
+    let is_cut = |verdict: Verdict| matches!(verdict, Verdict::NotRun | Verdict::Undecided);
+    let mut verdicts = report.phases.iter().map(|phase| phase.verdict);
+    verdicts.clone().any(is_cut) && verdicts.all(|verdict| verdict.is_clean() || is_cut(verdict))
 }

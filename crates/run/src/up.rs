@@ -436,6 +436,9 @@ pub(crate) fn preflight_of_new_run(
     if report.passes() {
         return Ok(());
     }
+    if let Some(interrupted) = world.cut_short(&report) {
+        return Err(interrupted);
+    }
     let target = world.bench.target.name.as_str();
     let mut failure = stopped_by(&report, target);
     if is_clean && n_removed > 0 {

@@ -359,6 +359,9 @@ impl World for TargetWorld<'_, '_> {
         if report.passes() {
             return Ok(());
         }
+        if let Some(interrupted) = self.cut_short(&report) {
+            return Err(interrupted);
+        }
         Err(Failure::new(
             ExitCode::Stopped,
             "preflight stopped it: phases that stand from earlier runs are not as applied",

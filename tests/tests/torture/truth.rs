@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{bail, ensure};
 use serde_json::Value;
+use test_support::Ended;
 
 use crate::cloud;
 use crate::scene::{Called, PASSPHRASE, Scene, TOKEN};
@@ -23,11 +24,14 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) last: Seen,
+    /// How long the journal was a look before.
+    n_before: usize,
     /// The lineage of each state that stands.
     lineages: BTreeMap<String, String>,
 }
 
-const ENDED: [&str; 3] = ["succeeded", "verified", "verify-failed"];
+/// A step whose verify failed is one that failed.
+const ENDED: [&str; 2] = ["succeeded", "verified"];
 
 impl Watch {
     /// Looks at everything after a call; an error is something that must not be.
@@ -39,7 +43,15 @@ impl Watch {
                 "something was to be made twice: {text}"
             );
         }
+        if !matches!(called.outcome.ended, Ended::Code(0) | Ended::Signal(_)) {
+            ensure!(
+                called.outcome.stderr.contains("hint: "),
+                "an error with nothing to do: {}",
+                called.outcome.stderr
+            );
+        }
         self.nothing_that_ended_was_done_again(scene)?;
+        self.n_before = self.last.n_journal;
         self.last = seen(scene)?;
         self.the_record_tells_the_truth(scene)?;
         self.states_have_one_lineage(scene)?;
@@ -127,6 +139,11 @@ impl Watch {
         }
         self.lineages = found;
         Ok(())
+    }
+
+    /// Whether the last call changed nothing in the cloud.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.last.n_journal == self.n_before
     }
 
     /// Everything stands, once.
