@@ -5,6 +5,7 @@
 //! by a panic, by breaking what its target promises, by taking seconds, or by making the process big. It needs no
 //! nightly compiler; in return nothing guides it to unseen code but the corpus.
 
+mod handed;
 mod mutate;
 mod run;
 mod targets;

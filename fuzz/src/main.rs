@@ -36,8 +36,13 @@ fn main() -> ExitCode {
         };
         match run(target, &corpus, bounds) {
             Ok(report) => tell(&format!(
-                "{}: {} inputs, seed {}",
-                target.name, report.n_inputs, bounds.seed
+                "{}: {} inputs, {} KiB at most, seed {}",
+                target.name,
+                report.n_inputs,
+                report
+                    .peak_kib
+                    .map_or_else(|| "?".to_owned(), |kib| kib.to_string()),
+                bounds.seed
             )),
             Err(error) => {
                 exit = ExitCode::FAILURE;

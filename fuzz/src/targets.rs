@@ -3,6 +3,7 @@
 use backend_server::{Config, Credential, Keyring, Limits, Options, Rights, Route, Server, route};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
+use crate::handed;
 use phase_engine::{RunId, TargetName};
 use platform::MemoryFiles;
 use record::RecordStore;
@@ -39,6 +40,10 @@ pub const TARGETS: &[Target] = &[
     target("state", state),
     target("plan", plan),
     target("lock-file", lock_file),
+    target("known-hosts", handed::known_hosts),
+    target("hosts", handed::hosts),
+    target("ansible-events", handed::ansible_events),
+    target("envelope", handed::envelope),
 ];
 
 const fn target(name: &'static str, call: fn(&[u8])) -> Target {

@@ -95,6 +95,7 @@ fn way_on(exit: ExitCode) -> Option<String> {
         ExitCode::Unusable => {
             "mend what is named last, and type the same command again; nothing was touched"
         }
+        ExitCode::Interrupted => "type the same command again",
         _ => return None,
     };
     Some(text.to_owned())

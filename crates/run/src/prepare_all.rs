@@ -53,10 +53,11 @@ impl TargetWorld<'_, '_> {
                         ExitCode::Interrupted,
                         "interrupted before anything was applied",
                     );
-                    failures
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((index, stopped));
+                    let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                    // One of those who work at once says it for all of them.
+                    if !failures.iter().any(|(_, failure)| failure.is_interrupt()) {
+                        failures.push((index, stopped));
+                    }
                     return;
                 }
                 if let Err(failure) = self.prepare_one(&today, def, tofu) {

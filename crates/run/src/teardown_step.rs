@@ -172,20 +172,36 @@ impl TargetWorld<'_, '_> {
                 return Err(self.failed_destroy(step, &session, &error));
             }
         }
-        let facts = self.bench.facts(step, &session)?;
+        self.retire_emptied(step, &session)
+            .map_err(|failure| self.failed_after_destroy(step, failure))?;
+        Ok(TeardownResult::Gone { detail: None })
+    }
+
+    /// Moves the state of a step to its versions, once it is proven to hold nothing.
+    fn retire_emptied(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
+        // An interrupt lets what runs end, and this is the end of it.
+        session.leave_undisturbed();
+        let facts = self.bench.facts(step, session)?;
         if !facts.addresses.is_empty() {
             return Err(Failure::failed(format!(
                 "the destroy of step `{step}` ended well and left resources in its state"
             ))
-            .because(facts.addresses.join(", "))
-            .into());
+            .because(facts.addresses.join(", ")));
         }
-        self.bench
-            .server
-            .backend()
+        let backend = self.bench.server.backend();
+        backend
             .retire(&step.key())
-            .map_err(|error| failed(&error))?;
-        Ok(TeardownResult::Gone { detail: None })
+            .map(drop)
+            .map_err(|error| failed(&error))
+    }
+
+    /// The record gets to know the state that a destroy left: the next teardown must not take it for another's.
+    fn failed_after_destroy(&self, step: &StepId, failure: Failure) -> Teardown {
+        let detail = Detail {
+            state: self.bench.mark(step).ok().flatten(),
+            ..Detail::default()
+        };
+        Teardown::Failed(failure, Some(Box::new(detail)))
     }
 
     /// Waits until something that is still in use may be free; false where the operator asks for an end.

@@ -11,6 +11,7 @@
 
 mod case;
 mod cloud;
+mod laptop;
 mod plan;
 mod scene;
 mod table;
@@ -191,6 +192,12 @@ fn run(asked: &Asked) -> anyhow::Result<usize> {
         began.elapsed().as_secs_f32(),
         table::told(&hurts, cases.len(), n_points)
     );
+    let (n_slept, slept_badly) = laptop::tried(&cloud, asked.only.as_deref());
+    println!("{n_slept} laptops fell asleep, and woke up when their lock was another's");
+    for told in &slept_badly {
+        eprintln!("BAD {told}");
+    }
+    let n_bad = n_bad + slept_badly.len();
     let n_wanted = draw.n_faults * 9 / 10;
     anyhow::ensure!(
         n_bad > 0 || hurts.len() >= n_wanted,

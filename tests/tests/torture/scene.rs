@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fault::Orders;
 use serde_json::Value;
-use test_support::{Outcome, World};
+use test_support::{Outcome, Started, World};
 
 use crate::case::Shape;
 
@@ -204,6 +204,19 @@ impl Scene {
 
     /// Calls `rebuild`, and lets it be hurt.
     pub(crate) fn call(&mut self, words: &[&str], aim: Option<&fault::Aim>) -> Called {
+        let (started, log) = self.start(words, aim);
+        let pid = started.pid();
+        let outcome = started.wait();
+        let passed = std::fs::read_to_string(&log).unwrap_or_default();
+        Called {
+            outcome,
+            passed: passed.lines().map(str::to_owned).collect(),
+            pid,
+        }
+    }
+
+    /// Starts `rebuild`; with the file that the points it passes are written to.
+    pub(crate) fn start(&mut self, words: &[&str], aim: Option<&fault::Aim>) -> (Started, PathBuf) {
         self.n_calls += 1;
         let log = self.world.root().join(format!("points-{}", self.n_calls));
         let orders = Orders {
@@ -232,14 +245,7 @@ impl Scene {
             .env("__REBUILD_LEASE_MS", LEASE)
             .env(fault::VARIABLE, orders.to_string())
             .start();
-        let pid = started.pid();
-        let outcome = started.wait();
-        let passed = std::fs::read_to_string(&log).unwrap_or_default();
-        Called {
-            outcome,
-            passed: passed.lines().map(str::to_owned).collect(),
-            pid,
-        }
+        (started, log)
     }
 
     /// A document that a command prints, which must end well.

@@ -15,7 +15,7 @@ use crate::truth::Watch;
 /// How many calls a person may need until one ends well.
 const MOST_CALLS: usize = 10;
 
-const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
+pub(crate) const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
 const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
 const DOWN: [&str; 3] = ["down", "--target", "drill"];
 
@@ -40,9 +40,9 @@ pub(crate) struct Tried {
     pub(crate) told: Vec<String>,
 }
 
-struct Trial {
-    scene: Scene,
-    watch: Watch,
+pub(crate) struct Trial {
+    pub(crate) scene: Scene,
+    pub(crate) watch: Watch,
     tried: Tried,
     /// Processes of this machine since it was started.
     pids: Vec<u32>,
@@ -54,20 +54,24 @@ struct Trial {
 
 /// Tries a case; gives what it came to, and what was wrong.
 pub(crate) fn tried(case: &Case, cloud: &Cloud, place: &str) -> (Tried, anyhow::Result<()>) {
-    let mut trial = Trial {
-        scene: Scene::new(case.shape, cloud, place),
-        watch: Watch::default(),
-        tried: Tried::default(),
-        pids: Vec::new(),
-        suspected: BTreeSet::new(),
-        beside: BTreeSet::new(),
-    };
+    let mut trial = Trial::new(Scene::new(case.shape, cloud, place));
     let done = trial.all(case);
     let _ = std::fs::remove_dir_all(trial.scene.cloud_dir());
     (trial.tried, done)
 }
 
 impl Trial {
+    pub(crate) fn new(scene: Scene) -> Self {
+        Self {
+            scene,
+            watch: Watch::default(),
+            tried: Tried::default(),
+            pids: Vec::new(),
+            suspected: BTreeSet::new(),
+            beside: BTreeSet::new(),
+        }
+    }
+
     fn all(&mut self, case: &Case) -> anyhow::Result<()> {
         let mut goal = Verb::Up;
         for (index, act) in case.acts.iter().enumerate() {
@@ -90,7 +94,12 @@ impl Trial {
             self.go_on(goal)
                 .context("on the way to a platform that stands")?;
             // It takes over the lock of a call that could not let it go.
-            let clean = self.call(&["preflight", "--target", "drill"], None)?;
+            let look = ["preflight", "--target", "drill"];
+            let mut clean = self.call(&look, None)?;
+            if clean.outcome.code() == Some(4) {
+                self.unlock()?;
+                clean = self.call(&look, None)?;
+            }
             self.watch.expect_built(&self.scene)?;
             ensure!(
                 clean.outcome.code() == Some(0),
@@ -195,7 +204,7 @@ impl Trial {
     }
 
     /// What a person would type until the goal is reached.
-    fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
+    pub(crate) fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
         let mut more: Vec<String> = Vec::new();
         let mut up = UP.as_slice();
         if goal == Verb::Resume || self.watch.last.state == "unfinished" {

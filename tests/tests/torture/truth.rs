@@ -227,11 +227,36 @@ fn nothing_is_left_of_a_call(scene: &Scene) -> anyhow::Result<()> {
 }
 
 fn no_secret_is_in_a_file(scene: &Scene) -> anyhow::Result<()> {
-    for needle in [TOKEN, PASSPHRASE] {
-        let found = scene
-            .world
-            .files_with(scene.world.root(), needle.as_bytes());
-        ensure!(found.is_empty(), "`{needle}` is in {found:?}");
+    let mut waiting = vec![scene.world.root().to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in std::fs::read_dir(&dir)?.flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                waiting.push(entry.path());
+            } else if kind.is_file() && !is_a_program(&entry) {
+                let text = std::fs::read(entry.path()).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                for needle in [TOKEN, PASSPHRASE] {
+                    ensure!(
+                        !text.contains(needle),
+                        "`{needle}` is in {}",
+                        entry.path().display()
+                    );
+                }
+            }
+        }
     }
     Ok(())
+}
+
+/// A provider in the plugin cache, of which every case has a copy.
+fn is_a_program(entry: &std::fs::DirEntry) -> bool {
+    let is_big = entry.metadata().is_ok_and(|found| found.len() > 4 << 20);
+    is_big
+        && entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("terraform-provider-")
 }
