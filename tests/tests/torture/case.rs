@@ -26,6 +26,8 @@ pub(crate) enum Verb {
     Resume,
     /// `down`
     Down,
+    /// `store move`
+    Move,
 }
 
 /// Who calls.
@@ -63,6 +65,7 @@ const VERBS: &[(&str, Verb)] = &[
     ("up", Verb::Up),
     ("resume", Verb::Resume),
     ("down", Verb::Down),
+    ("move", Verb::Move),
 ];
 const HOSTS: &[(&str, Host)] = &[
     ("same", Host::Same),

@@ -229,8 +229,13 @@ fn passed(shapes: &[Shape], cloud: &Cloud) -> anyhow::Result<Passed> {
     let mut passed = BTreeMap::new();
     for shape in shapes {
         let mut scene = scene::Scene::new(*shape, cloud, &format!("whole-{shape}"));
+        let to = scene.next_store();
         for (verb, words) in [
             (Verb::Up, &["up", "--target", "drill", "--no-pause"][..]),
+            (
+                Verb::Move,
+                &["store", "move", "--target", "drill", "--to", &to],
+            ),
             (Verb::Down, &["down", "--target", "drill"]),
         ] {
             let called = scene.call(words, None);
@@ -240,6 +245,10 @@ fn passed(shapes: &[Shape], cloud: &Cloud) -> anyhow::Result<Passed> {
                 called.outcome.stderr
             );
             anyhow::ensure!(!called.passed.is_empty(), "no point was passed");
+            scene.share_tools();
+            if verb == Verb::Move {
+                scene.has_moved();
+            }
             passed.insert((*shape, verb), called.passed);
         }
     }

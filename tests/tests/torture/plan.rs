@@ -102,6 +102,13 @@ fn one(
         };
         acts.push(last.clone());
     }
+    if acts.len() == 1 && acts[0].aim.is_none() && random.random_ratio(1, 2) {
+        acts.push(Act {
+            verb: Verb::Move,
+            host: Host::Same,
+            aim: aim(Verb::Move, random),
+        });
+    }
     let is_hurt = acts.iter().any(|act| act.aim.is_some());
     if !is_hurt || random.random_ratio(1, 2) {
         let down = Act {

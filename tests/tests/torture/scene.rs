@@ -1,6 +1,7 @@
 //! A platform in a world of its own, whose objects are in the fake cloud.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use fault::Orders;
 use serde_json::Value;
@@ -13,6 +14,9 @@ pub(crate) const PASSPHRASE: &str = "a passphrase that nobody may find";
 pub(crate) const TOKEN: &str = "a-token-that-nobody-may-find";
 /// How long a lock is good for here, in milliseconds.
 const LEASE: &str = "400";
+
+/// What the first scene found out of `tofu`, whose digest takes longer than anything else here.
+static TOOLS: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// One object of the cloud, and who makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +38,10 @@ pub(crate) struct Scene {
     machine: usize,
     boot: usize,
     n_calls: usize,
+    /// How often the store has moved.
+    n_moves: usize,
+    /// `[encryption]` of the target's file.
+    encryption: &'static str,
 }
 
 /// One call, as it ended.
@@ -54,6 +62,11 @@ impl Scene {
             machine: 0,
             boot: 0,
             n_calls: 0,
+            n_moves: 0,
+            encryption: match shape {
+                Shape::Programs => "",
+                _ => "[encryption]\npassphrase = { env = \"PASS\" }\n",
+            },
         };
         let mut text = "[platform]\nname = \"lab\"\n".to_owned();
         let mirror = std::fs::read_to_string(crate::tool("REBUILD_TEST_MIRROR"))
@@ -93,18 +106,7 @@ impl Scene {
             ));
         }
         scene.write("rebuild.toml", &text);
-        let store = scene.store();
-        let encryption = match shape {
-            Shape::Programs => "",
-            _ => "[encryption]\npassphrase = { env = \"PASS\" }\n",
-        };
-        scene.write(
-            "targets/drill.toml",
-            &format!(
-                "[store]\nlocal = {{ dir = {:?} }}\n{encryption}[secrets]\ntoken = {{ env = \"TOKEN\" }}\n",
-                store.display().to_string()
-            ),
-        );
+        scene.write_target();
         scene
     }
 
@@ -174,9 +176,35 @@ impl Scene {
         self.world.write(&format!("platform/{path}"), text);
     }
 
+    fn write_target(&self) {
+        self.write(
+            "targets/drill.toml",
+            &format!(
+                "[store]\nlocal = {{ dir = {:?} }}\n{}[secrets]\ntoken = {{ env = \"TOKEN\" }}\n",
+                self.store().display().to_string(),
+                self.encryption
+            ),
+        );
+    }
+
     /// The target's store, which every machine reaches.
     pub(crate) fn store(&self) -> PathBuf {
-        self.world.root().join("store")
+        self.store_after(self.n_moves)
+    }
+
+    fn store_after(&self, n_moves: usize) -> PathBuf {
+        self.world.root().join(format!("store-{n_moves}"))
+    }
+
+    /// Where a move of the store goes.
+    pub(crate) fn next_store(&self) -> String {
+        self.store_after(self.n_moves + 1).display().to_string()
+    }
+
+    /// The store has moved, and the target's file says so.
+    pub(crate) fn has_moved(&mut self) {
+        self.n_moves += 1;
+        self.write_target();
     }
 
     /// What the machine that calls keeps of its own.
@@ -187,6 +215,22 @@ impl Scene {
     /// The directory of the cloud's objects.
     pub(crate) fn cloud_dir(&self) -> &Path {
         &self.cloud.0
+    }
+
+    /// Lets every later scene know what this one has found out of the tools.
+    pub(crate) fn share_tools(&self) {
+        if let Ok(found) = std::fs::read(self.state_home().join("rebuild/tools.json")) {
+            let _ = TOOLS.set(found);
+        }
+    }
+
+    fn know_tools(&self) {
+        let file = self.state_home().join("rebuild/tools.json");
+        if let (Some(found), false) = (TOOLS.get(), file.exists()) {
+            let dir = self.state_home().join("rebuild");
+            process::files::create_private_dir(&dir).expect("a machine's own directory");
+            process::files::write_atomically(&file, found, 0o600).expect("what is known of tools");
+        }
     }
 
     /// From now on another machine calls.
@@ -218,6 +262,7 @@ impl Scene {
     /// Starts `rebuild`; with the file that the points it passes are written to.
     pub(crate) fn start(&mut self, words: &[&str], aim: Option<&fault::Aim>) -> (Started, PathBuf) {
         self.n_calls += 1;
+        self.know_tools();
         let log = self.world.root().join(format!("points-{}", self.n_calls));
         let orders = Orders {
             log: Some(log.clone()),

@@ -36,20 +36,7 @@ const ENDED: [&str; 2] = ["succeeded", "verified"];
 impl Watch {
     /// Looks at everything after a call; an error is something that must not be.
     pub(crate) fn look(&mut self, scene: &mut Scene, called: &Called) -> anyhow::Result<()> {
-        for text in [&called.outcome.stdout, &called.outcome.stderr] {
-            ensure!(!text.contains("panicked at"), "a panic: {text}");
-            ensure!(
-                !text.contains("exists already"),
-                "something was to be made twice: {text}"
-            );
-        }
-        if !matches!(called.outcome.ended, Ended::Code(0) | Ended::Signal(_)) {
-            ensure!(
-                called.outcome.stderr.contains("hint: "),
-                "an error with nothing to do: {}",
-                called.outcome.stderr
-            );
-        }
+        said_well(called)?;
         self.nothing_that_ended_was_done_again(scene)?;
         self.n_before = self.last.n_journal;
         self.last = seen(scene)?;
@@ -175,6 +162,25 @@ impl Watch {
         ensure!(self.lineages.is_empty(), "states: {:?}", self.lineages);
         nothing_is_left_of_a_call(scene)
     }
+}
+
+/// No panic, nothing made twice, and no error without something to do.
+pub(crate) fn said_well(called: &Called) -> anyhow::Result<()> {
+    for text in [&called.outcome.stdout, &called.outcome.stderr] {
+        ensure!(!text.contains("panicked at"), "a panic: {text}");
+        ensure!(
+            !text.contains("exists already"),
+            "something was to be made twice: {text}"
+        );
+    }
+    if !matches!(called.outcome.ended, Ended::Code(0) | Ended::Signal(_)) {
+        ensure!(
+            called.outcome.stderr.contains("hint: "),
+            "an error with nothing to do: {}",
+            called.outcome.stderr
+        );
+    }
+    Ok(())
 }
 
 fn seen(scene: &mut Scene) -> anyhow::Result<Seen> {
