@@ -112,7 +112,8 @@ pub(crate) fn envelope(bytes: &[u8]) {
             run: opened.run.clone(),
             key: key.clone(),
         };
-        let again = envelope::seal(&label, opened.expose(), &recipients).expect("it is sealed");
+        let again = envelope::seal(&label, opened.expose(), &recipients, "2026-01-02T03:04:05Z")
+            .expect("it is sealed");
         let again = envelope::open(&again, expected, &identities).expect("it is ours");
         assert_eq!(
             (again.run.as_str(), again.expose()),
