@@ -11,7 +11,6 @@
 
 mod case;
 mod cloud;
-mod laptop;
 mod plan;
 mod scene;
 mod table;
@@ -141,7 +140,7 @@ fn run(asked: &Asked) -> anyhow::Result<usize> {
         }
         return Ok(0);
     }
-    let parts = asked.parts.clone().unwrap_or_else(|| vec![12, 7, 1]);
+    let parts = asked.parts.clone().unwrap_or_else(|| vec![40, 6, 1]);
     let draw = Draw {
         seed: asked.seed.unwrap_or(SHORT.0),
         n_faults: asked.n_faults.unwrap_or(SHORT.1),
@@ -192,13 +191,8 @@ fn run(asked: &Asked) -> anyhow::Result<usize> {
         began.elapsed().as_secs_f32(),
         table::told(&hurts, cases.len(), n_points)
     );
-    let (n_slept, slept_badly) = laptop::tried(&cloud, asked.only.as_deref());
-    println!("{n_slept} laptops fell asleep, and woke up when their lock was another's");
-    for told in &slept_badly {
-        eprintln!("BAD {told}");
-    }
-    let n_bad = n_bad + slept_badly.len();
-    let n_wanted = draw.n_faults * 9 / 10;
+    // A second hurt may lie behind what a call still had to do.
+    let n_wanted = draw.n_faults * 3 / 4;
     anyhow::ensure!(
         n_bad > 0 || hurts.len() >= n_wanted,
         "only {} of {} faults came about",

@@ -15,7 +15,7 @@ use crate::truth::{Watch, said_well};
 /// How many calls a person may need until one ends well.
 const MOST_CALLS: usize = 10;
 
-pub(crate) const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
+const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
 const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
 const DOWN: [&str; 3] = ["down", "--target", "drill"];
 
@@ -40,9 +40,9 @@ pub(crate) struct Tried {
     pub(crate) told: Vec<String>,
 }
 
-pub(crate) struct Trial {
-    pub(crate) scene: Scene,
-    pub(crate) watch: Watch,
+struct Trial {
+    scene: Scene,
+    watch: Watch,
     tried: Tried,
     /// Processes of this machine since it was started.
     pids: Vec<u32>,
@@ -61,7 +61,7 @@ pub(crate) fn tried(case: &Case, cloud: &Cloud, place: &str) -> (Tried, anyhow::
 }
 
 impl Trial {
-    pub(crate) fn new(scene: Scene) -> Self {
+    fn new(scene: Scene) -> Self {
         Self {
             scene,
             watch: Watch::default(),
@@ -241,7 +241,7 @@ impl Trial {
     }
 
     /// What a person would type until the goal is reached.
-    pub(crate) fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
+    fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
         let mut more: Vec<String> = Vec::new();
         let mut up = UP.as_slice();
         if goal == Verb::Resume || self.watch.last.state == "unfinished" {
