@@ -169,7 +169,7 @@ impl Bench<'_> {
 /// Removes memory-backed directories of callers that are dead, but for those that a living child still uses.
 ///
 /// What a dead child told is read by the next call on its own target: until then its output is kept, and nothing else.
-fn sweep() {
+pub(crate) fn sweep() {
     let kept_by_children = owners_of_outputs();
     let keep = |dir: &Path, owner: &Identity| {
         is_in_use(owner, &kept_by_children) || left_with_output_only(dir)

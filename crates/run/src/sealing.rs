@@ -106,11 +106,13 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Reads the target file. What is wrong with `rebuild.toml` is no matter here.
+    /// Reads the target file, and sweeps what dead calls left in memory. What is wrong with `rebuild.toml` is no matter here.
     ///
     /// # Errors
     /// Faults of the target file, or a target that has no envelope.
     pub fn open(machine: &Machine, site: &Site) -> Result<Self, CallError> {
+        // A captured secret that a killed call left in memory waits for no other call.
+        crate::leftovers::sweep();
         let (root, definitions) = definitions(machine, site, None)?;
         let target = definitions.target;
         let desk = Self {

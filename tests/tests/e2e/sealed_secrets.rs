@@ -371,3 +371,30 @@ fn a_step_is_given_what_the_envelope_holds() {
         refused.stderr
     );
 }
+
+/// What a dead call left in memory is swept by any look at an envelope, and what a living one has there is not.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_a_dead_call_left_in_memory_is_swept() {
+    let sealed = SealedDrill::new(PHASE, &[("zero", NOTHING)], "");
+    let me = process::Identity::of_self().expect("who this is");
+    let mut dead = me.clone();
+    dead.start_time -= 1;
+    let of = |owner: &process::Identity, name: &str| {
+        let name = format!("rebuild-capture-{}-{name}", std::process::id());
+        let dir = std::path::Path::new("/dev/shm").join(name);
+        std::fs::create_dir_all(dir.join("files")).expect("a directory in memory");
+        owner
+            .write_marker(&dir.join(".owner.json"))
+            .expect("its owner");
+        std::fs::write(dir.join("files/token"), "hunter2").expect("a captured file");
+        dir
+    };
+    let (left, used) = (of(&dead, "left"), of(&me, "used"));
+    sealed
+        .drill
+        .run(0, &["secrets", "list", "--target", "drill"]);
+    assert!(!left.exists());
+    assert!(used.join("files/token").exists());
+    std::fs::remove_dir_all(used).expect("it is this test's");
+}
