@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let theirs = Loop::set_up(&here.join("loop"), &tools, options.objects)?;
         // Once for each installed tofu: its digest, and the cache's own copy of each plugin.
         for side in [&clear, &encrypted] {
-            first_of_all.push(side.call(&["check"])?);
+            first_of_all.push(side.check()?);
         }
         for part in 0..PARTS.len() {
             // Who comes first goes round, so that nobody always finds the warmer machine.

@@ -48,6 +48,40 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), File
     write_atomically_with(path, mode, |file| file.write_all(bytes))
 }
 
+/// Writes a file as a whole for whoever looks at it while this machine runs; nothing is flushed.
+///
+/// After a power cut the file may be the old one, the new one, empty or not there: for what lies in memory anyway, for
+/// what is made anew when it is missing, and for what says nothing once the machine has started again.
+///
+/// # Errors
+/// When any part fails; the old file is untouched then.
+pub fn write_passing(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    replace(path, mode, false, |file| file.write_all(bytes))
+}
+
+/// Writes a file as a whole whose bytes are durable before its name is: a power cut leaves the old file, the new one, or
+/// none where there was none.
+///
+/// # Errors
+/// When any part fails; the old file is untouched then.
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    replace(path, mode, true, |file| file.write_all(bytes))
+}
+
+/// Reads a file that [`write_passing`] wrote; what a power cut left of it counts as no file.
+///
+/// # Errors
+/// When it is there and can't be read.
+pub fn read_passing(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match std::fs::read(path) {
+        // A file system may keep the length of what it lost.
+        Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => Ok(None),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// [`write_atomically`] of what `fill` writes, for values that are not held in memory.
 ///
 /// # Errors
@@ -57,16 +91,27 @@ pub fn write_atomically_with(
     mode: u32,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), FileError> {
-    let directory = directory_of(path);
+    replace(path, mode, true, fill)?;
+    sync_dir(directory_of(path))
+}
+
+fn replace(
+    path: &Path,
+    mode: u32,
+    is_flushed: bool,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), FileError> {
     fault::point("file.write.before", || name_of(path))
         .ok()
         .map_err(failed("write", path))?;
-    let (mut file, temporary) = temporary_beside(path, directory)?;
+    let (mut file, temporary) = temporary_beside(path, directory_of(path))?;
     let written = (|| {
         fill(&mut file).map_err(failed("write", &temporary))?;
         file.set_permissions(Permissions::from_mode(mode))
             .map_err(failed("set the mode of", &temporary))?;
-        file.sync_all().map_err(failed("sync", &temporary))?;
+        if is_flushed {
+            file.sync_all().map_err(failed("sync", &temporary))?;
+        }
         let _ = fault::point("file.rename", || name_of(path));
         std::fs::rename(&temporary, path).map_err(failed("replace", path))
     })();
@@ -75,7 +120,7 @@ pub fn write_atomically_with(
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }
-    sync_dir(directory)
+    Ok(())
 }
 
 /// Makes the names in a directory durable.
@@ -108,18 +153,34 @@ pub fn create_private_file(path: &Path) -> Result<File, FileError> {
 /// # Errors
 /// When the system refuses, or when something that is not ours lies there.
 pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
+    private_dir(path, true)
+}
+
+/// [`create_private_dir`] without flushing the names of what is made, as [`write_passing`] does for files.
+///
+/// # Errors
+/// As there.
+pub fn create_passing_dir(path: &Path) -> Result<(), FileError> {
+    private_dir(path, false)
+}
+
+fn private_dir(path: &Path, is_flushed: bool) -> Result<(), FileError> {
+    let flush = |directory: &Path| match is_flushed {
+        true => sync_dir(directory),
+        false => Ok(()),
+    };
     let make = || DirBuilder::new().mode(0o700).create(path);
     let mut made = make();
     if let Err(error) = &made
         && error.kind() == io::ErrorKind::NotFound
         && path.parent().is_some()
     {
-        create_private_parents(directory_of(path))?;
+        create_private_parents(directory_of(path), &flush)?;
         // Once more and no oftener: `/proc` says "not found" of what it can't make.
         made = make();
     }
     match made {
-        Ok(()) => return sync_dir(directory_of(path)),
+        Ok(()) => return flush(directory_of(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed("make", path)(error)),
     }
@@ -137,7 +198,10 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
 }
 
 /// Makes those directories that are missing; those that exist are somebody's and stay as they are.
-fn create_private_parents(path: &Path) -> Result<(), FileError> {
+fn create_private_parents(
+    path: &Path,
+    flush: &dyn Fn(&Path) -> Result<(), FileError>,
+) -> Result<(), FileError> {
     if path.is_dir() {
         return Ok(());
     }
@@ -145,10 +209,10 @@ fn create_private_parents(path: &Path) -> Result<(), FileError> {
         .parent()
         .is_some_and(|parent| !parent.as_os_str().is_empty())
     {
-        create_private_parents(directory_of(path))?;
+        create_private_parents(directory_of(path), flush)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => sync_dir(directory_of(path)),
+        Ok(()) => flush(directory_of(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(failed("make", path)(error)),
     }
@@ -225,6 +289,18 @@ mod tests {
         );
         assert!(path.is_dir());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_power_cut_left_of_a_passing_file_is_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        assert_eq!(read_passing(&path).unwrap(), None);
+        for (there, read) in [(&b""[..], None), (b"\0\0\0", None), (b"\0x", Some(&b"\0x"[..]))] {
+            write_passing(&path, there, 0o600).unwrap();
+            assert_eq!(read_passing(&path).unwrap().as_deref(), read, "{there:?}");
+        }
+        assert!(read_passing(dir.path()).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, write_atomically};
+use crate::files::{FileError, read_passing, write_passing};
 use crate::wait;
 
 /// Who a process is, so that nobody can be mistaken for it.
@@ -143,7 +143,9 @@ impl Identity {
         }
     }
 
-    /// Writes this identity to a marker file, whole and durable, for this user alone.
+    /// Writes this identity to a marker file, whole, for this user alone.
+    ///
+    /// A power cut may take it: then the process that it names is gone too.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -152,7 +154,7 @@ impl Identity {
             path: path.to_owned(),
             source,
         })?;
-        write_atomically(path, &bytes, 0o600).map_err(IdentityError::Write)
+        write_passing(path, &bytes, 0o600).map_err(IdentityError::Write)
     }
 
     /// Reads a marker file; none is `None`.
@@ -160,9 +162,9 @@ impl Identity {
     /// # Errors
     /// When it cannot be read or is damaged: it must not be taken for "nobody".
     pub fn read_marker(path: &Path) -> Result<Option<Self>, IdentityError> {
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let bytes = match read_passing(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
             Err(source) => {
                 return Err(IdentityError::Marker {
                     path: path.to_owned(),

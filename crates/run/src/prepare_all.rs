@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phase_engine::{ExitCode, Failure};
 use platform::{StepDef, StepKind, TofuStep};
-use process::files::write_atomically;
+use process::files::write_passing;
 use state_backend::GrantOptions;
 use tofu::{InitFailure, RunError, Slot};
 
@@ -245,7 +245,7 @@ impl Passed {
         }
         all.insert(proof);
         if let Ok(bytes) = serde_json::to_vec(&all) {
-            let _ = write_atomically(&self.path, &bytes, 0o600);
+            let _ = write_passing(&self.path, &bytes, 0o600);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use process::files::{FileError, write_atomically};
+use process::files::{FileError, write_passing};
 use process::{Identity, IdentityError, Liveness};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -194,7 +194,7 @@ impl MemoryDir {
             });
         }
         let path = self.path.join(name);
-        write_atomically(&path, bytes, 0o600)?;
+        write_passing(&path, bytes, 0o600)?;
         Ok(path)
     }
 

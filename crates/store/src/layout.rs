@@ -80,6 +80,12 @@ pub fn step_of_state(key: &Key) -> Option<&str> {
     checked(step_key).ok()
 }
 
+/// Whether a power cut may undo a write or a delete of this key: nobody holds a state's lock then, or a dead holder does,
+/// whose lock is let go as any other of the dead.
+pub(crate) fn is_passing(key: &Key) -> bool {
+    key.as_str().starts_with(STATE_LOCKS)
+}
+
 /// The step key of a state's lock; `None` for other keys.
 pub fn step_of_lock(key: &Key) -> Option<&str> {
     let step_key = key.as_str().strip_prefix(STATE_LOCKS)?;

@@ -6,14 +6,15 @@ use std::path::Path;
 
 use process::files::{self, FileError};
 
-/// Writes a file as a whole, durable.
+/// Writes a file of a working directory as a whole. What a power cut takes of it is made anew: a tree and a warm data
+/// directory count in the boot that made them only.
 pub(crate) fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    files::write_atomically(path, bytes, mode).map_err(plain)
+    files::write_passing(path, bytes, mode).map_err(plain)
 }
 
 /// Makes a directory for this user alone, and those above it.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    files::create_private_dir(path).map_err(plain)
+    files::create_passing_dir(path).map_err(plain)
 }
 
 pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {

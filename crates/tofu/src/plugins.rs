@@ -3,17 +3,19 @@
 //! A package comes in whole, by one rename, and is never changed: so any number of `init`s may read
 //! it while others add to it. What OpenTofu installed from it are links.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
+use process::files::{FileError, create_private_dir, sync_dir, write_atomically};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::disk;
 use crate::lock_file::LockFile;
 
 /// One provider package.
@@ -60,7 +62,7 @@ impl PluginCache {
             incoming: root.join("plugins-incoming"),
         };
         for directory in [&cache.packages, &cache.approvals, &cache.incoming] {
-            disk::private_dir(directory)?;
+            durable(create_private_dir(directory))?;
         }
         Ok(cache)
     }
@@ -121,6 +123,8 @@ impl PluginCache {
         lock: Option<&LockFile>,
     ) -> io::Result<Vec<Package>> {
         let installed = packages(&data_dir.join("providers"))?;
+        // One `init` of several at a time: the others find the copy that the first one made, and what it measured.
+        let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
         for package in &installed {
             let from = data_dir.join("providers").join(package.path());
             let to = self.packages.join(package.path());
@@ -128,7 +132,7 @@ impl PluginCache {
                 self.take_in(&from, &to)?;
             }
             if fs::canonicalize(&from)? != fs::canonicalize(&to)?
-                && package_h1(&from)? == package_h1(&to)?
+                && measured.h1(&from)? == measured.h1(&to)?
             {
                 relink(&from, &to)?;
             }
@@ -136,7 +140,7 @@ impl PluginCache {
                 && entry.version == package.version
                 && fs::canonicalize(&from)? == fs::canonicalize(&to)?
             {
-                self.approve(package, &to, &entry.hashes)?;
+                self.approve(package, &to, &entry.hashes, &mut measured)?;
             }
         }
         Ok(installed)
@@ -155,7 +159,7 @@ impl PluginCache {
         }
         copy_tree(from, &incoming)?;
         if let Some(parent) = to.parent() {
-            disk::private_dir(parent)?;
+            durable(create_private_dir(parent))?;
         }
         match fs::rename(&incoming, to) {
             Ok(()) => Ok(()),
@@ -165,18 +169,28 @@ impl PluginCache {
         }
     }
 
-    fn approve(&self, package: &Package, kept: &Path, hashes: &BTreeSet<String>) -> io::Result<()> {
+    fn approve(
+        &self,
+        package: &Package,
+        kept: &Path,
+        hashes: &BTreeSet<String>,
+        measured: &mut Measured,
+    ) -> io::Result<()> {
         let mut approval = match self.approval(package) {
             Some(approval) if hashes.is_subset(&approval.hashes) => return Ok(()),
             Some(approval) => approval,
             None => Approval {
-                h1: package_h1(kept)?,
+                h1: measured.h1(kept)?,
                 hashes: BTreeSet::new(),
             },
         };
         approval.hashes.extend(hashes.iter().cloned());
         let bytes = serde_json::to_vec(&approval)?;
-        disk::write(&self.approval_path(package), &bytes, 0o600)
+        durable(write_atomically(
+            &self.approval_path(package),
+            &bytes,
+            0o600,
+        ))
     }
 }
 
@@ -244,7 +258,7 @@ pub(crate) fn packages(providers: &Path) -> io::Result<Vec<Package>> {
 }
 
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    disk::private_dir(to)?;
+    durable(create_private_dir(to))?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
@@ -256,11 +270,53 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
             fs::File::open(&to)?.sync_all()?;
         }
     }
-    Ok(())
+    durable(sync_dir(to))
 }
 
-/// OpenTofu's `h1` checksum of a package directory: the digest of a list of its files' digests.
-pub(crate) fn package_h1(package: &Path) -> io::Result<String> {
+/// Kept packages are not of one boot: what is approved must be there after a power cut.
+fn durable(done: Result<(), FileError>) -> io::Result<()> {
+    done.map_err(io::Error::other)
+}
+
+/// What this process has measured: seven root modules with one plugin would read it fourteen times.
+static MEASURED: Mutex<Measured> = Mutex::new(Measured {
+    h1_of: BTreeMap::new(),
+});
+
+/// The checksums of packages, by what tells whether a package is still the same.
+#[derive(Debug)]
+struct Measured {
+    h1_of: BTreeMap<Vec<Seen>, String>,
+}
+
+/// One file of a package: its name, device, inode, size, and when it and its inode were changed.
+type Seen = (String, u64, u64, u64, (i64, i64), (i64, i64));
+
+impl Measured {
+    fn h1(&mut self, package: &Path) -> io::Result<String> {
+        let mut seen = Vec::new();
+        for (name, path) in files_of(package)? {
+            let there = fs::metadata(path)?;
+            seen.push((
+                name,
+                there.dev(),
+                there.ino(),
+                there.size(),
+                (there.mtime(), there.mtime_nsec()),
+                (there.ctime(), there.ctime_nsec()),
+            ));
+        }
+        if let Some(known) = self.h1_of.get(&seen) {
+            return Ok(known.clone());
+        }
+        let h1 = package_h1(package)?;
+        self.h1_of.insert(seen, h1.clone());
+        Ok(h1)
+    }
+}
+
+/// Every file of a package with its name in it, sorted.
+fn files_of(package: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     let mut open = vec![package.to_owned()];
     while let Some(directory) = open.pop() {
@@ -274,8 +330,13 @@ pub(crate) fn package_h1(package: &Path) -> io::Result<String> {
         }
     }
     names.sort();
+    Ok(names)
+}
+
+/// OpenTofu's `h1` checksum of a package directory: the digest of a list of its files' digests.
+pub(crate) fn package_h1(package: &Path) -> io::Result<String> {
     let mut list = Sha256::new();
-    for (name, path) in names {
+    for (name, path) in files_of(package)? {
         let mut one = Sha256::new();
         io::copy(&mut fs::File::open(path)?, &mut HashWriter(&mut one))?;
         list.update(format!(

@@ -149,7 +149,10 @@ fn an_apply_goes_on_when_the_server_is_killed_and_started_again() {
     let host = backend.host().to_owned();
     let dir = stage.module(&backend, "module");
     let lock = stage.store().join("lock/app");
-    let gate = stage.world.work().join("go");
+    let (gate, begun) = (
+        stage.world.work().join("go"),
+        stage.world.work().join("begun"),
+    );
     stage.world.write(
         "module/slow.tf",
         r#"
@@ -157,7 +160,7 @@ resource "terraform_data" "slow" {
   input = var.value
   triggers_replace = var.value
   provisioner "local-exec" {
-    command = "n=0; while [ ! -e ../go ]; do n=$((n+1)); [ $n -lt 1200 ] || exit 9; sleep 0.05; done"
+    command = ": > ../begun; n=0; while [ ! -e ../go ]; do n=$((n+1)); [ $n -lt 1200 ] || exit 9; sleep 0.05; done"
   }
 }
 "#,
@@ -166,7 +169,8 @@ resource "terraform_data" "slow" {
         let value = format!("value=of {round}");
         let args = ["apply", "-auto-approve", "-input=false", "-var", &value];
         let apply = stage.tofu(&backend, &dir, "app", &args).start();
-        wait_for("the state's lock", || lock.exists().then_some(()));
+        // Not at the lock alone: a state whose answer is cut ends a command that is still reading.
+        wait_for("the apply's act", || begun.exists().then_some(()));
         backend.kill();
         assert!(lock.exists(), "no free lock");
         backend = stage.start_at(&host);
@@ -174,7 +178,9 @@ resource "terraform_data" "slow" {
         assert_eq!(backend.ask("LOCK", "/state/app", &other).0, 423);
         crate::gate::touch(&gate);
         apply.wait().expect_code(0);
-        std::fs::remove_file(&gate).expect("it was made");
+        for made in [&gate, &begun] {
+            std::fs::remove_file(made).expect("it was made");
+        }
         let state = backend.json("/state/app");
         let resources = state["resources"].as_array().expect("a list");
         assert_eq!(resources.len(), 2);

@@ -141,12 +141,21 @@ impl Rebuild {
         }
     }
 
+    /// Checks the definitions, which touches no target.
+    pub(super) fn check(&self) -> Result<Reading> {
+        self.measured(&["check"])
+    }
+
     /// Runs `rebuild` on the target.
-    pub(super) fn call(&self, args: &[&str]) -> Result<Reading> {
+    fn call(&self, args: &[&str]) -> Result<Reading> {
+        self.measured(&[args, &["--target", "drill"]].concat())
+    }
+
+    fn measured(&self, args: &[&str]) -> Result<Reading> {
         let mut call = Cmd::new(&self.program)
             .shown_as("rebuild")
             .args(args)
-            .args(["--target", "drill", "--platform"])
+            .arg("--platform")
             .arg(self.directory.join("platform"))
             .current_dir(&self.directory)
             .env("PATH", &self.path)

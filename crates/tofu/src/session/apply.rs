@@ -109,9 +109,9 @@ impl StepDir {
     /// When the note or the marker can't be read.
     pub fn leftover(&self, masker: &Masker) -> io::Result<Option<Leftover>> {
         let identity = Identity::read_marker(&self.marker()).map_err(io::Error::other)?;
-        let note: OutputNote = match fs::read(self.output_note()) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        let note: OutputNote = match process::files::read_passing(&self.output_note()) {
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes)?,
+            Ok(None) => {
                 return Ok(identity.map(|identity| Leftover {
                     identity: Some(identity),
                     command: "apply".to_owned(),

@@ -202,7 +202,10 @@ pub(super) fn mend(data_dir: &Path, former: &Path) -> io::Result<()> {
     let Some(list) = disk::read_if_there(&path)? else {
         return Ok(());
     };
-    let mut list: Value = serde_json::from_slice(&list)?;
+    // What a power cut left of it says nothing; `init` writes it anew.
+    let Ok(mut list) = serde_json::from_slice(&list) else {
+        return disk::remove_if_there(&path);
+    };
     if replace_prefix(
         &mut list,
         &former.to_string_lossy(),

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use process::Identity;
 use sha2::{Digest as _, Sha256};
 
 use super::StepDir;
@@ -209,10 +210,16 @@ impl StepDir {
     }
 }
 
-/// Downloaded modules are named by absolute paths: a directory that was moved is not warm any more.
+/// Downloaded modules are named by absolute paths: a directory that was moved is not warm any more. Nor is one of another
+/// boot: OpenTofu flushes nothing that it writes there, so after a power cut nobody knows what is left.
 fn warm_text(data_dir: &Path, tool: &str) -> String {
     let real = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-    format!("{}\n{tool}\n", real.display())
+    let boot = Identity::of_self().map(|me| me.boot_id);
+    format!(
+        "{}\n{tool}\n{}\n",
+        real.display(),
+        boot.unwrap_or_default()
+    )
 }
 
 /// The backend's type that an `init` left in a data directory.
