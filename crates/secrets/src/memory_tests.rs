@@ -168,7 +168,7 @@ fn a_damaged_owner_is_told_and_the_others_are_swept_all_the_same() {
     let path_of = |owner: &[u8]| {
         let mut dir = MemoryDir::create_in(place.path(), "swept").unwrap();
         dir.keep();
-        write_atomically(&dir.path().join(OWNER), owner, 0o600).unwrap();
+        write_passing(&dir.path().join(OWNER), owner, 0o600).unwrap();
         dir.path().to_owned()
     };
     let damaged = path_of(b"{");
