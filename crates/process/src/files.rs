@@ -296,7 +296,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         assert_eq!(read_passing(&path).unwrap(), None);
-        for (there, read) in [(&b""[..], None), (b"\0\0\0", None), (b"\0x", Some(&b"\0x"[..]))] {
+        for (there, read) in [
+            (&b""[..], None),
+            (b"\0\0\0", None),
+            (b"\0x", Some(&b"\0x"[..])),
+        ] {
             write_passing(&path, there, 0o600).unwrap();
             assert_eq!(read_passing(&path).unwrap().as_deref(), read, "{there:?}");
         }

@@ -215,11 +215,7 @@ impl StepDir {
 fn warm_text(data_dir: &Path, tool: &str) -> String {
     let real = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let boot = Identity::of_self().map(|me| me.boot_id);
-    format!(
-        "{}\n{tool}\n{}\n",
-        real.display(),
-        boot.unwrap_or_default()
-    )
+    format!("{}\n{tool}\n{}\n", real.display(), boot.unwrap_or_default())
 }
 
 /// The backend's type that an `init` left in a data directory.
