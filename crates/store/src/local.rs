@@ -204,11 +204,10 @@ impl Store for LocalStore {
                 return Ok(None);
             }
             fs::remove_file(&path)?;
-            // The directories of locks stay for the next ones.
-            if layout::is_passing(key) {
-                return Ok(Some(()));
+            let left = remove_empty_parents(&path, &self.root)?;
+            if !layout::is_passing(key) {
+                File::open(left)?.sync_all()?;
             }
-            remove_empty_parents(&path, &self.root)?;
             Ok(Some(()))
         });
         self.written(key, done)
@@ -317,7 +316,8 @@ fn create_private_dirs(dir: &Path) -> io::Result<()> {
     process::files::create_private_dir(dir).map_err(io::Error::other)
 }
 
-fn remove_empty_parents(path: &Path, root: &Path) -> io::Result<()> {
+/// Removes the directories that are empty now; gives the one that stays.
+fn remove_empty_parents<'p>(path: &'p Path, root: &Path) -> io::Result<&'p Path> {
     let mut dir = parent(path)?;
     while dir != root && dir.starts_with(root) {
         match fs::remove_dir(dir) {
@@ -325,7 +325,7 @@ fn remove_empty_parents(path: &Path, root: &Path) -> io::Result<()> {
             Err(_) => break,
         }
     }
-    File::open(dir)?.sync_all()
+    Ok(dir)
 }
 
 /// Removes what writes that were cut have left behind.
