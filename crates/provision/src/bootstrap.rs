@@ -13,11 +13,10 @@ use run::workspace::{CapturePlay, Caught, Workspace, WorkspaceApply, WorkspaceSi
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::begin::{Asked, read_spec, step_told, with_ways_on};
+use crate::begin::{Asked, read_spec, step_told};
 use crate::book::{self, Book, is_dead, told};
-use crate::documents::JobDocument;
-use crate::drive::{Acts, Done, Driven, Driver, How, drive};
-use crate::provision::Ended;
+use crate::drive::{Acts, Done, Driver, How, drive};
+use crate::provision::{Ended, ended};
 
 /// The steps; none of them only looks.
 pub const BOOTSTRAP_STEPS: [(&str, bool); 3] =
@@ -153,21 +152,14 @@ fn worked(
         captured,
         sealed: names_of(&job, "seal", "sealed"),
     };
-    let Driven { job, failure } = drive(
+    let driven = drive(
         Driver {
             book,
             job: id.clone(),
         },
         &mut acts,
     );
-    let given_back = book.give_back(&id);
-    let failure = failure
-        .or_else(|| given_back.as_ref().err().cloned())
-        .map(|failure| with_ways_on(failure, &id));
-    match given_back.ok().or(job) {
-        Some(job) => Ok((JobDocument::of(&job), failure)),
-        None => Err(failure.unwrap_or_else(|| Failure::failed("the ledger of jobs is gone"))),
-    }
+    ended(book, &id, driven)
 }
 
 /// Whether the play ended well and what it captured is not all sealed.

@@ -176,13 +176,17 @@ fn worked(
         },
         &mut acts,
     );
+    ended(book, &id, driven)
+}
+
+/// Gives the job back to the ledger, and says how it ended.
+pub(crate) fn ended(book: &mut Book, id: &JobId, driven: Driven) -> Result<Ended, Failure> {
     let Driven { job, failure } = driven;
-    let given_back = book.give_back(&id);
+    let given_back = book.give_back(id);
     let failure = failure
         .or_else(|| given_back.as_ref().err().cloned())
-        .map(|failure| with_ways_on(failure, &id));
-    let job = given_back.ok().or(job);
-    match job {
+        .map(|failure| with_ways_on(failure, id));
+    match given_back.ok().or(job) {
         Some(job) => Ok((JobDocument::of(&job), failure)),
         None => Err(failure.unwrap_or_else(|| Failure::failed("the ledger of jobs is gone"))),
     }

@@ -295,10 +295,11 @@ type Seen = (String, u64, u64, u64, (i64, i64), (i64, i64));
 impl Measured {
     fn h1(&mut self, package: &Path) -> io::Result<String> {
         let mut seen = Vec::new();
-        for (name, path) in files_of(package)? {
+        let files = files_of(package)?;
+        for (name, path) in &files {
             let there = fs::metadata(path)?;
             seen.push((
-                name,
+                name.clone(),
                 there.dev(),
                 there.ino(),
                 there.size(),
@@ -309,7 +310,7 @@ impl Measured {
         if let Some(known) = self.h1_of.get(&seen) {
             return Ok(known.clone());
         }
-        let h1 = package_h1(package)?;
+        let h1 = h1_of(&files)?;
         self.h1_of.insert(seen, h1.clone());
         Ok(h1)
     }
@@ -334,9 +335,9 @@ fn files_of(package: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 }
 
 /// OpenTofu's `h1` checksum of a package directory: the digest of a list of its files' digests.
-pub(crate) fn package_h1(package: &Path) -> io::Result<String> {
+fn h1_of(files: &[(String, PathBuf)]) -> io::Result<String> {
     let mut list = Sha256::new();
-    for (name, path) in files_of(package)? {
+    for (name, path) in files {
         let mut one = Sha256::new();
         io::copy(&mut fs::File::open(path)?, &mut HashWriter(&mut one))?;
         list.update(format!(

@@ -3,9 +3,23 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
-use test_support::{SshLab, SshServer, login_name};
+use test_support::{Outcome, SshLab, SshServer, login_name};
 
 use crate::drill::{Drill, tool};
+
+pub(crate) const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
+pub(crate) const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
+
+/// Sees that a call said each of these.
+pub(crate) fn told(outcome: &Outcome, lines: &[&str]) {
+    for line in lines {
+        assert!(
+            outcome.stderr.contains(line),
+            "no {line:?} in {}",
+            outcome.stderr
+        );
+    }
+}
 
 /// A platform of one phase: machines, an `ssh` step and an `ansible` step; and the servers that are its machines.
 pub(crate) struct Farm {

@@ -1,23 +1,10 @@
 //! `ansible` steps: judged by hosts, proven in check mode, cut and run again.
 
 use rustix::process::Signal;
-use test_support::{Ended, Outcome};
+use test_support::Ended;
 
-use crate::farm::{Farm, WRITES};
+use crate::farm::{Farm, RESUME, UP, WRITES, told};
 use crate::gate::{step, touch, wait_for};
-
-const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
-const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
-
-fn told(outcome: &Outcome, lines: &[&str]) {
-    for line in lines {
-        assert!(
-            outcome.stderr.contains(line),
-            "no {line:?} in {}",
-            outcome.stderr
-        );
-    }
-}
 
 fn play(hosts: &str, rest: &str) -> String {
     format!("- hosts: {hosts}\n  gather_facts: false\n{rest}")

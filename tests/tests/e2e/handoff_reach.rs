@@ -2,23 +2,10 @@
 
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};
-use test_support::{Ended, Outcome, login_name};
+use test_support::{Ended, login_name};
 
-use crate::farm::Farm;
+use crate::farm::{Farm, RESUME, UP, told};
 use crate::gate::{step, wait_for};
-
-const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
-const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
-
-fn told(outcome: &Outcome, lines: &[&str]) {
-    for line in lines {
-        assert!(
-            outcome.stderr.contains(line),
-            "no {line:?} in {}",
-            outcome.stderr
-        );
-    }
-}
 
 /// Case H5: fifty hosts at once; a line for each in the target's own file, and what else is in it left byte for byte.
 /// Case H2: the user's own file is neither read nor written.

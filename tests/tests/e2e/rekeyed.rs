@@ -137,68 +137,13 @@ fn encryption_comes_and_goes() {
     run(&drill, "", 0, &["down"]);
 }
 
-/// SIGKILL between any two states: both keys still work, since the change is gone on with; no other command goes on before.
-#[test]
-fn a_change_that_is_killed_is_gone_on_with() {
-    for n in [3, 6] {
-        let drill = built(EXTERNAL, FORMER);
-        // A `tofu` that kills who called it at the nth call that turns a state.
-        let real = crate::drill::tool("REBUILD_TEST_TOFU");
-        let counted = drill.world.write(
-            "killing/tofu",
-            &format!(
-                "#!/bin/sh\nif [ \"$1\" = state ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq {n} ]; then kill -9 $PPID; exit 1; fi\nfi\nexec {real} \"$@\"\n",
-                count = drill.world.root().join("calls").display(),
-                real = real.display()
-            ),
-        );
-        executable(&counted);
-        let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
-        let killing = format!(
-            "[tools]\ntofu = {{ command = [\"{}\"] }}\n[[phase]]",
-            counted.display()
-        );
-        drill.write(
-            "rebuild.toml",
-            &definitions.replacen("[[phase]]", &killing, 1),
-        );
-        let words = [
-            "state",
-            "rekey",
-            "--former-env",
-            "FORMER",
-            "--target",
-            "drill",
-        ];
-        let command = drill
-            .rebuild(&words)
-            .env("PASS", TODAY)
-            .env("FORMER", FORMER);
-        assert_eq!(command.run().ended, Ended::Signal(9), "at call {n}");
-        drill.write("rebuild.toml", &definitions);
-        for passphrase in [FORMER, TODAY] {
-            let refused = run(&drill, passphrase, 2, &["preflight"]);
-            assert!(
-                refused.stderr.contains("rebuild state rekey"),
-                "{}",
-                refused.stderr
-            );
-        }
-        rekey(&drill, TODAY);
-        expect_whole(&drill, TODAY, true);
-    }
-}
-
-/// Mid-way, each state opens by exactly one of the two passphrases with plain OpenTofu and no `rebuild`, as the docs show it, and
-/// the bytes are had without either.
-#[test]
-fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
-    let drill = built(PBKDF2, FORMER);
+/// A change of keys that a `tofu` kills at the nth call that turns a state.
+fn rekey_killed_at(drill: &Drill, n: usize) {
     let real = crate::drill::tool("REBUILD_TEST_TOFU");
     let killing = drill.world.write(
         "killing/tofu",
         &format!(
-            "#!/bin/sh\nif [ \"$1\" = state ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq 5 ]; then kill -9 $PPID; exit 1; fi\nfi\nexec {real} \"$@\"\n",
+            "#!/bin/sh\nif [ \"$1\" = state ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq {n} ]; then kill -9 $PPID; exit 1; fi\nfi\nexec {real} \"$@\"\n",
             count = drill.world.root().join("calls").display(),
             real = real.display()
         ),
@@ -225,8 +170,36 @@ fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
         .rebuild(&words)
         .env("PASS", TODAY)
         .env("FORMER", FORMER);
-    assert_eq!(command.run().ended, Ended::Signal(9));
+    assert_eq!(command.run().ended, Ended::Signal(9), "at call {n}");
     drill.write("rebuild.toml", &definitions);
+}
+
+/// SIGKILL between any two states: both keys still work, since the change is gone on with; no other command goes on before.
+#[test]
+fn a_change_that_is_killed_is_gone_on_with() {
+    for n in [3, 6] {
+        let drill = built(EXTERNAL, FORMER);
+        rekey_killed_at(&drill, n);
+        for passphrase in [FORMER, TODAY] {
+            let refused = run(&drill, passphrase, 2, &["preflight"]);
+            assert!(
+                refused.stderr.contains("rebuild state rekey"),
+                "{}",
+                refused.stderr
+            );
+        }
+        rekey(&drill, TODAY);
+        expect_whole(&drill, TODAY, true);
+    }
+}
+
+/// Mid-way, each state opens by exactly one of the two passphrases with plain OpenTofu and no `rebuild`, as the docs show it, and
+/// the bytes are had without either.
+#[test]
+fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
+    let drill = built(PBKDF2, FORMER);
+    rekey_killed_at(&drill, 5);
+    let real = crate::drill::tool("REBUILD_TEST_TOFU");
     let mut opened = Vec::new();
     for step in ["a", "b"] {
         let plain = drill.world.root().join(format!("plain-{step}"));
