@@ -1,7 +1,5 @@
 //! A ledger with the history that follows it, and the ends that a walk can come to.
 
-use std::marker::PhantomData;
-
 use crate::{
     CallKind, Entry, ExitCode, Failure, History, Ledger, LedgerError, PhaseFailure, RunStatus,
     Sequence, StepEvent, StepId, merge,
@@ -65,7 +63,8 @@ pub(crate) struct Book<'a, D, L: Ledger<D>> {
     kind: CallKind,
     /// The call's own beginning is stored.
     pub(crate) begun: bool,
-    detail: PhantomData<fn(D)>,
+    /// What goes in front of the next write.
+    held: Vec<Entry<D>>,
 }
 
 impl<'a, D, L: Ledger<D>> Book<'a, D, L> {
@@ -81,25 +80,44 @@ impl<'a, D, L: Ledger<D>> Book<'a, D, L> {
             ledger,
             kind,
             begun: false,
-            detail: PhantomData,
+            held: Vec::new(),
         }
     }
 
-    /// Stores entries in one write; the call's beginning goes in front of the first.
+    /// Stores entries in one write, those that are held in front; the call's beginning goes in front of the first.
     pub(crate) fn append(&mut self, mut entries: Vec<Entry<D>>) -> Result<(), LedgerError> {
         if !self.begun {
             entries.insert(0, Entry::CallBegan { kind: self.kind });
         }
-        let mut history = self.history.clone();
-        for entry in &entries {
-            history
-                .absorb(entry, self.sequence)
-                .map_err(|illegal| LedgerError::new("cannot store an event of a step", illegal))?;
-        }
+        let history = self.history_after(&entries)?;
+        entries.splice(0..0, std::mem::take(&mut self.held));
         self.ledger.append(entries)?;
         self.history = history;
         self.begun = true;
         Ok(())
+    }
+
+    /// Leaves an entry to the next write, which spares one.
+    ///
+    /// Only for what ended well, with nothing but decisions before that write: a kill in between costs no more than
+    /// one right before the entry would have.
+    pub(crate) fn hold(&mut self, entry: Entry<D>) -> Result<(), LedgerError> {
+        if !self.begun {
+            return self.append(vec![entry]);
+        }
+        self.history = self.history_after(std::slice::from_ref(&entry))?;
+        self.held.push(entry);
+        Ok(())
+    }
+
+    fn history_after(&self, entries: &[Entry<D>]) -> Result<History, LedgerError> {
+        let mut history = self.history.clone();
+        for entry in entries {
+            history
+                .absorb(entry, self.sequence)
+                .map_err(|illegal| LedgerError::new("cannot store an event of a step", illegal))?;
+        }
+        Ok(history)
     }
 
     /// Stores one event of a step.

@@ -126,6 +126,10 @@ struct ApplyDesk<'a, 'b, D, L: Ledger<D>, O> {
     operator: &'a O,
     /// The phase's own beginning is stored.
     applying: bool,
+    /// The steps that have not come to their end.
+    n_left: usize,
+    /// The end of the last step may wait for the next write.
+    may_hold: bool,
     told: Told,
 }
 
@@ -182,6 +186,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
     }
 
     fn done(&mut self, step: &StepId, result: Result<Applied<D>, Panicked>) -> bool {
+        self.n_left -= 1;
         match result {
             Ok(Applied::Kept) => true,
             Ok(Applied::NotBegun) => false,
@@ -216,7 +221,12 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
                 match end {
                     Ok(()) => {
                         let entry = Entry::step(step, StepEvent::Succeeded, detail, None);
-                        self.append(vec![entry])
+                        // The phase's verify begins with a write right after it.
+                        if self.may_hold && self.n_left == 0 && self.told.failures.is_empty() {
+                            self.told.stored(self.book.hold(entry))
+                        } else {
+                            self.append(vec![entry])
+                        }
                     }
                     Err(failure) => {
                         let event = if failure.is_interrupt() {
@@ -257,6 +267,8 @@ pub(crate) fn apply_steps<W: World, L: Ledger<W::Detail>, O: Operator>(
         book,
         operator,
         applying: false,
+        n_left: jobs.len(),
+        may_hold: !phase.provides_state,
         told: Told::default(),
     };
     crew::work(
@@ -271,6 +283,10 @@ pub(crate) fn apply_steps<W: World, L: Ledger<W::Detail>, O: Operator>(
 /// Stores for the steps of a phase that is verified.
 struct VerifyDesk<'a, 'b, D, L: Ledger<D>, O> {
     basis: Basis,
+    /// The steps that have not come to their end.
+    n_left: usize,
+    /// The end of the last step may wait for the next write.
+    may_hold: bool,
     book: &'a mut Book<'b, D, L>,
     operator: &'a O,
     told: Told,
@@ -297,6 +313,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<D, StepResult<D>> for VerifyDesk<'_, '_,
     }
 
     fn done(&mut self, step: &StepId, result: Result<StepResult<D>, Panicked>) -> bool {
+        self.n_left -= 1;
         let Ok(StepResult { end, detail }) = result else {
             self.told.failed(step, panicked(step));
             return false;
@@ -307,7 +324,13 @@ impl<D, L: Ledger<D>, O: Operator> Desk<D, StepResult<D>> for VerifyDesk<'_, '_,
         match end {
             Ok(()) => {
                 let entry = Entry::step(step, StepEvent::Verified, detail, None);
-                self.told.stored(self.book.append(vec![entry]))
+                // That the phase is verified is written right after it.
+                let holds = self.may_hold && self.n_left == 0 && self.told.failures.is_empty();
+                self.told.stored(if holds {
+                    self.book.hold(entry)
+                } else {
+                    self.book.append(vec![entry])
+                })
             }
             Err(failure) => {
                 // What a signal ended has no verdict, and a phase that was verified stays so.
@@ -370,6 +393,8 @@ pub(crate) fn verify_steps<W: World, L: Ledger<W::Detail>, O: Operator>(
         .collect();
     let mut desk = VerifyDesk {
         basis,
+        n_left: jobs.len(),
+        may_hold: !world.has_checks(&phase.id, basis),
         book,
         operator,
         told,

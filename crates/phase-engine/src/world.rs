@@ -155,6 +155,9 @@ pub trait World: Sync {
         notes: &dyn Notes<Self::Detail>,
     ) -> StepResult<Self::Detail>;
 
+    /// Says whether [`World::check`] has anything to ask of the phase. Where that is not known, it has.
+    fn has_checks(&self, phase: &PhaseId, basis: Basis) -> bool;
+
     /// Runs the checks of a phase.
     fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure>;
 

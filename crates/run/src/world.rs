@@ -319,6 +319,12 @@ impl World for TargetWorld<'_, '_> {
         )
     }
 
+    fn has_checks(&self, phase: &PhaseId, basis: Basis) -> bool {
+        !self
+            .phase_source(phase, basis)
+            .is_ok_and(|source| source.def().is_none_or(|def| def.checks.is_empty()))
+    }
+
     fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure> {
         let as_applied = self.phase_source(phase, basis)?;
         let Some(def) = as_applied.def() else {

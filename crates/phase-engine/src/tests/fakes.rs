@@ -88,6 +88,8 @@ pub(super) struct FakeWorld {
     pub(super) residue: Mutex<BTreeMap<PhaseId, bool>>,
     /// Two steps that must be at work at the same time.
     pub(super) together: Option<Arc<std::sync::Barrier>>,
+    /// Phases that are said to have no checks.
+    pub(super) unchecked: BTreeSet<PhaseId>,
 }
 
 impl FakeWorld {
@@ -105,6 +107,7 @@ impl FakeWorld {
             dead: Mutex::new(false),
             residue: Mutex::default(),
             together: None,
+            unchecked: BTreeSet::new(),
         }
     }
 
@@ -270,6 +273,10 @@ impl World for FakeWorld {
             (Ok(()), true) => StepResult::well(None),
             _ => StepResult::failed(Failure::failed(format!("{step} is not there")), None),
         }
+    }
+
+    fn has_checks(&self, phase: &PhaseId, _: Basis) -> bool {
+        !self.unchecked.contains(phase)
     }
 
     fn check(&self, phase: &PhaseId, basis: Basis) -> Result<(), Failure> {

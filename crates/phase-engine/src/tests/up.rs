@@ -1,5 +1,7 @@
 //! `up` from nothing, its checkpoints, failures and stops.
 
+use std::sync::Arc;
+
 use super::fakes::*;
 use crate::*;
 
@@ -44,25 +46,57 @@ fn every_phase_is_applied_and_verified_in_order() {
 
 #[test]
 fn each_act_is_stored_before_and_after() {
-    let mut target = Target::new(small(&["0"]));
+    let mut target = Target::new(small(&["1"]));
     target.up();
     assert_eq!(
         target.words,
         [
             "call New",
-            "0 applying",
-            "0.s started",
-            "0.s note creating",
-            "0.s succeeded",
-            "0 verifying JustApplied",
-            "0.s note looked",
-            "0.s verified",
-            "0 verified JustApplied",
+            "1 applying",
+            "1.s started",
+            "1.s note creating",
+            "1.s succeeded",
+            "1 verifying JustApplied",
+            "1.s note looked",
+            "1.s verified",
+            "1 verified JustApplied",
             "call ended finished 0"
         ]
     );
-    // The call, the phase and the step begin in one write, the first.
-    assert_eq!(target.n_writes, 8);
+    // The call, the phase and the step begin in one write, the first; the end of the last step is written with the
+    // beginning of the verify.
+    assert_eq!(target.n_writes, 7);
+    let words = target.words;
+
+    // Where nothing is to be asked of the phase, its last step is verified with it.
+    let mut target = Target::new(small(&["1"]));
+    let mut world = FakeWorld::new();
+    world.unchecked.insert(PhaseId::new("1").unwrap());
+    target.world = Arc::new(world);
+    target.up();
+    assert_eq!(target.words, words);
+    assert_eq!(target.n_writes, 6);
+}
+
+#[test]
+fn what_was_held_is_stored_when_the_call_stops_in_between() {
+    for (call, held) in [
+        ("1.s apply", "1.s succeeded"),
+        ("1.s verify", "1.s verified"),
+    ] {
+        let mut target = Target::new(small(&["1"]));
+        let mut world = FakeWorld::new();
+        world.unchecked.insert(PhaseId::new("1").unwrap());
+        target.world = Arc::new(world);
+        let mut operator = FakeOperator::stop_at(&target.world, call, Stop::Gentle);
+        let ended = target.up_with(&Options::default(), &mut operator);
+        assert_eq!(ended.exit, ExitCode::Interrupted);
+        assert!(
+            target.words.iter().any(|word| word == held),
+            "{:?}",
+            target.words
+        );
+    }
 }
 
 #[test]
