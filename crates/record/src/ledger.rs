@@ -39,8 +39,8 @@ impl RecordView {
             .clone()
     }
 
-    fn set(&self, record: &Record) {
-        let record = Some(Arc::new(record.clone()));
+    fn set(&self, record: &Arc<Record>) {
+        let record = Some(Arc::clone(record));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = record;
     }
 }
@@ -52,7 +52,7 @@ impl RecordView {
 pub struct RecordLedger {
     store: RecordStore,
     head: Option<Loaded<Head>>,
-    current: Option<Loaded<Record>>,
+    current: Option<Loaded<Arc<Record>>>,
     view: RecordView,
     fence: u64,
     sequence: Sequence,
@@ -76,7 +76,7 @@ impl RecordLedger {
         clock: Clock,
     ) -> Result<Self, RecordError> {
         let head = store.head()?;
-        let current = store.current()?;
+        let current = store.current()?.map(Loaded::shared);
         let view = RecordView::default();
         if let Some(current) = &current {
             view.set(&current.value);
@@ -98,7 +98,7 @@ impl RecordLedger {
 
     /// Gives the record as it was last stored.
     pub fn record(&self) -> Option<&Record> {
-        self.current.as_ref().map(|current| &current.value)
+        self.current.as_ref().map(|current| &*current.value)
     }
 
     /// Gives a look at the record that follows this ledger.
@@ -117,10 +117,10 @@ impl RecordLedger {
         let Some(current) = &mut self.current else {
             return Err(RecordError::NoRun);
         };
-        let mut record = current.value.clone();
+        let mut record = Record::clone(&current.value);
         change(&mut record);
         record.fence = self.fence;
-        self.store.save(current, record)?;
+        self.store.save(current, Arc::new(record))?;
         self.view.set(&current.value);
         self.mend_head()
     }
@@ -145,7 +145,7 @@ impl RecordLedger {
             ..self.call.clone()
         });
         change(&mut record, &self.sequence);
-        let begun = self.store.begin(record, &mut self.head)?;
+        let begun = self.store.begin(record, &mut self.head)?.shared();
         self.view.set(&begun.value);
         self.current = Some(begun);
         Ok(())
@@ -153,7 +153,7 @@ impl RecordLedger {
 
     /// Gives the record that a call of this kind goes on with, and whether it is a new one.
     fn base(&self, entries: &[Entry<Detail>]) -> Result<(Record, bool), RecordError> {
-        let current = self.current.as_ref().map(|current| &current.value);
+        let current = self.record();
         match (entries.first(), current) {
             (
                 Some(Entry::CallBegan {
@@ -223,8 +223,8 @@ impl RecordLedger {
         }
         record.fence = self.fence;
         match &mut self.current {
-            Some(current) if !is_new => self.store.save(current, record)?,
-            _ => self.current = Some(self.store.begin(record, &mut self.head)?),
+            Some(current) if !is_new => self.store.save(current, Arc::new(record))?,
+            _ => self.current = Some(self.store.begin(record, &mut self.head)?.shared()),
         }
         if let Some(current) = &self.current {
             self.view.set(&current.value);

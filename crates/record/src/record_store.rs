@@ -1,5 +1,6 @@
 //! Reads and writes records and the head.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use phase_engine::RunId;
@@ -15,6 +16,17 @@ pub struct Loaded<T> {
     pub value: T,
     pub(crate) bytes: Vec<u8>,
     pub(crate) tag: Tag,
+}
+
+impl<T> Loaded<T> {
+    /// The same version, its value held by several at once.
+    pub(crate) fn shared(self) -> Loaded<Arc<T>> {
+        Loaded {
+            value: Arc::new(self.value),
+            bytes: self.bytes,
+            tag: self.tag,
+        }
+    }
 }
 
 /// One run in a list.
@@ -74,7 +86,7 @@ impl RecordStore {
         target: &mut Loaded<TargetJson>,
         value: TargetJson,
     ) -> Result<(), RecordError> {
-        self.replace(&layout::target_json(), target, value)
+        self.replace::<TargetJson, _>(&layout::target_json(), target, value)
     }
 
     /// Reads the head; a target that has had no run has none.
@@ -197,20 +209,24 @@ impl RecordStore {
                 .unwrap_or_else(|| Head::empty(record.value.fence))
         };
         match head {
-            Some(head) => self.replace(&layout::head(), head, value)?,
+            Some(head) => self.replace::<Head, _>(&layout::head(), head, value)?,
             None => *head = Some(self.create(&layout::head(), value)?),
         }
         Ok(record)
     }
 
     /// Replaces a record.
-    pub fn save(&self, record: &mut Loaded<Record>, value: Record) -> Result<(), RecordError> {
-        self.replace(&key_of(&value.run)?, record, value)
+    pub fn save<R: Borrow<Record>>(
+        &self,
+        record: &mut Loaded<R>,
+        value: R,
+    ) -> Result<(), RecordError> {
+        self.replace::<Record, R>(&key_of(&value.borrow().run)?, record, value)
     }
 
     /// Replaces the head.
     pub fn save_head(&self, head: &mut Loaded<Head>, value: Head) -> Result<(), RecordError> {
-        self.replace(&layout::head(), head, value)
+        self.replace::<Head, _>(&layout::head(), head, value)
     }
 
     /// Copies an ended run's record into an archive, over an older copy of it.
@@ -237,13 +253,13 @@ impl RecordStore {
         }
     }
 
-    fn replace<T: Serialize>(
+    fn replace<V: Serialize, T: Borrow<V>>(
         &self,
         key: &Key,
         loaded: &mut Loaded<T>,
         value: T,
     ) -> Result<(), RecordError> {
-        let bytes = encode(key, &value)?;
+        let bytes = encode(key, value.borrow())?;
         let mut written = settle::put_if_match(&*self.store, key, &bytes, &loaded.tag);
         if written.as_ref().is_err_and(WriteError::is_conflict)
             && let Some(now) = self.read(key)?

@@ -187,6 +187,10 @@ impl phase_engine::World for World {
         }
     }
 
+    fn has_checks(&self, _: &PhaseId, _: Basis) -> bool {
+        true
+    }
+
     fn check(&self, phase: &PhaseId, _: Basis) -> Result<(), Failure> {
         self.call(&format!("{phase} check"))
     }
