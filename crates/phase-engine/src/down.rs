@@ -202,11 +202,13 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
             self.book.append(vec![Entry::TeardownBegan])?;
         }
         let plan = self.plan;
-        for stage in plan.stages() {
-            match stage {
+        let stages = plan.stages();
+        for (index, stage) in stages.iter().enumerate() {
+            match *stage {
                 Stage::Step(step) => {
                     self.begin(Some(&step.id.phase))?;
-                    self.step(step)?;
+                    let proof = matches!(stages.get(index + 1), Some(Stage::Prove(_)));
+                    self.step(step, proof && !self.world.has_probes(&step.id.phase))?;
                 }
                 Stage::Prove(phase) => {
                     self.begin(Some(phase))?;
@@ -275,8 +277,8 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         }))
     }
 
-    /// Tears one step down, forgets it, or defers it.
-    fn step(&mut self, step: &TeardownStep) -> Result<(), Halt> {
+    /// Tears one step down, forgets it, or defers it. `may_hold`: that it is gone may wait for the next write.
+    fn step(&mut self, step: &TeardownStep, may_hold: bool) -> Result<(), Halt> {
         let id = &step.id;
         let mut entries = Vec::new();
         if !self.book.history.unproven.contains(&id.phase) {
@@ -289,18 +291,23 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         if self.plan.forget.contains(id) {
             return self.forget(id, Forgetting::ByOperator);
         }
-        let (failure, detail) = match teardown_step(id, self.world, &mut self.book)? {
-            TeardownResult::Gone { detail } => {
-                self.book.step(id, StepEvent::TornDown, detail, None)?;
+        let gone = match teardown_step(id, self.world, &mut self.book)? {
+            TeardownResult::Gone { detail } => Ok(detail),
+            TeardownResult::Empty => Ok(None),
+            TeardownResult::Failed { failure, detail } => Err((failure, detail)),
+        };
+        let (failure, detail) = match gone {
+            Ok(detail) => {
+                let entry = Entry::step(id, StepEvent::TornDown, detail, None);
+                if may_hold {
+                    self.book.hold(entry)?;
+                } else {
+                    self.book.append(vec![entry])?;
+                }
                 self.gone.insert(id.clone());
                 return Ok(());
             }
-            TeardownResult::Empty => {
-                self.book.step(id, StepEvent::TornDown, None, None)?;
-                self.gone.insert(id.clone());
-                return Ok(());
-            }
-            TeardownResult::Failed { failure, detail } => (failure, detail),
+            Err(failed) => failed,
         };
         let entry = Entry::step(id, StepEvent::TeardownFailed, detail, Some(failure.clone()));
         if step.contained_in.is_some() && !failure.is_interrupt() {

@@ -179,6 +179,9 @@ pub trait World: Sync {
         notes: &dyn Notes<Self::Detail>,
     ) -> TeardownResult<Self::Detail>;
 
+    /// Says whether [`World::residue`] asks more of the phase than what its states hold.
+    fn has_probes(&self, phase: &PhaseId) -> bool;
+
     /// Looks for what a phase left behind. The states of `deferred` steps don't count: they wait
     /// for what they live in.
     fn residue(&self, phase: &PhaseId, deferred: &[StepId]) -> ResidueResult;

@@ -411,6 +411,10 @@ impl World for TargetWorld<'_, '_> {
         )
     }
 
+    fn has_probes(&self, phase: &PhaseId) -> bool {
+        self.n_probes(phase) > 0
+    }
+
     fn residue(&self, phase: &PhaseId, deferred: &[StepId]) -> ResidueResult {
         let result = self
             .residue_of(phase, deferred)

@@ -105,9 +105,15 @@ fn before_the_first_write_nothing_was_done() {
 
 #[test]
 fn down_ends_empty_from_every_cut_of_down() {
-    for deferred in [false, true] {
+    for (deferred, bare) in [(false, false), (true, false), (false, true), (true, true)] {
         let built = || {
             let mut target = Target::new(platform());
+            let mut world = FakeWorld::new();
+            if bare {
+                let phases = target.sequence.phases().iter();
+                world.unchecked = phases.map(|phase| phase.id.clone()).collect();
+            }
+            target.world = Arc::new(world);
             target.up();
             if deferred {
                 target.world.fault("4.canary teardown", Fault::Fails);
@@ -134,7 +140,7 @@ fn down_ends_empty_from_every_cut_of_down() {
                 assert_eq!(
                     ended.status,
                     Some(RunStatus::TornDown),
-                    "cut {cut}, kill {kill}, deferred {deferred}: {:?}",
+                    "cut {cut}, kill {kill}, deferred {deferred}, bare {bare}: {:?}",
                     said(&ended)
                 );
                 target.assert_gone();

@@ -88,7 +88,7 @@ pub(super) struct FakeWorld {
     pub(super) residue: Mutex<BTreeMap<PhaseId, bool>>,
     /// Two steps that must be at work at the same time.
     pub(super) together: Option<Arc<std::sync::Barrier>>,
-    /// Phases that are said to have no checks.
+    /// Phases that are said to have neither checks nor probes.
     pub(super) unchecked: BTreeSet<PhaseId>,
 }
 
@@ -334,6 +334,10 @@ impl World for FakeWorld {
                 detail: None,
             },
         }
+    }
+
+    fn has_probes(&self, phase: &PhaseId) -> bool {
+        !self.unchecked.contains(phase)
     }
 
     fn residue(&self, phase: &PhaseId, deferred: &[StepId]) -> ResidueResult {

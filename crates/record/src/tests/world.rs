@@ -220,6 +220,10 @@ impl phase_engine::World for World {
         }
     }
 
+    fn has_probes(&self, _: &PhaseId) -> bool {
+        true
+    }
+
     fn residue(&self, phase: &PhaseId, _: &[StepId]) -> ResidueResult {
         match self.call(&format!("{phase} residue")) {
             Ok(()) => ResidueResult::Clean,
