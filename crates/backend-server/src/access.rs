@@ -34,6 +34,19 @@ pub struct AccessRecord {
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What will go wrong later if nobody looks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+/// What is said of a state that comes near to the biggest that is taken: four fifths of it, or more.
+pub(crate) fn near(n_bytes: u64, most: u64) -> Option<String> {
+    (n_bytes > most / 5 * 4).then(|| {
+        format!(
+            "the state has {n_bytes} bytes, and {most} is the most that is taken: raise `state_mib` of `[limits]`, or part the root module, \
+             before a write is refused at the end of an apply"
+        )
+    })
 }
 
 /// A stranger's text, cut to a length that a log can bear.
@@ -48,6 +61,15 @@ pub(crate) fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_of_more_than_four_fifths_is_near() {
+        let mib = 1024 * 1024;
+        assert_eq!(near(mib / 2, mib), None);
+        let near = near(mib / 10 * 9, mib).expect("near");
+        assert!(near.contains("state_mib"), "{near}");
+        assert_eq!(super::near(0, 0), None);
+    }
 
     #[test]
     fn a_long_text_is_cut_between_characters() {

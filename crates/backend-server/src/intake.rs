@@ -16,7 +16,9 @@ const GATHERED: usize = CHUNK;
 /// Why a body was not taken in.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {
-    #[error("the body is longer than {most} bytes, which is the most that is taken here")]
+    #[error(
+        "the body is longer than {most} bytes, which is the most that is taken here (`state_mib` of `[limits]` for a state)"
+    )]
     Long { most: u64 },
     #[error("the body ended before its end")]
     Cut,

@@ -1,6 +1,6 @@
 //! One request: who asks, may they, and what is answered.
 
-use crate::access::{AccessRecord, short};
+use crate::access::{AccessRecord, near, short};
 use crate::credential::{Credential, Keyring};
 use crate::documents;
 use crate::intake::{IntakeError, Sending, take_in};
@@ -66,6 +66,10 @@ pub(crate) async fn serve(
         .then(|| reply.answer.body.chunk(0, 600).ok())
         .flatten()
         .map(|text| short(&String::from_utf8_lossy(&text)));
+    let is_written = method == "POST" && status == 200;
+    let warning = is_written
+        .then(|| near(seen.n_bytes_in, shared.limits.max_body))
+        .flatten();
     (shared.log)(&AccessRecord {
         at: jiff::Timestamp::now().to_string(),
         peer,
@@ -78,6 +82,7 @@ pub(crate) async fn serve(
         n_bytes_out,
         milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         why,
+        warning,
     });
     reply.into_response()
 }

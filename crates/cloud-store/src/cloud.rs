@@ -447,5 +447,9 @@ fn keepable(body: &[u8]) -> Result<(), Fault> {
         let why = "a value that begins as a tombstone does would read as absent";
         return Err(Fault::Unkeepable { why });
     }
+    if body.len() as u64 > crate::MAX_VALUE {
+        let why = "a value of more than 2 GiB could not be read again";
+        return Err(Fault::Unkeepable { why });
+    }
     Ok(())
 }

@@ -9,6 +9,9 @@
 //! * A write whose answer was lost is [`store::WriteError::Unreachable`]; `store::settle` settles it.
 //!   Writes under a condition are tried again only where nothing was sent, or the server said 5xx.
 
+/// The biggest value that a bucket keeps for us, in bytes: more is not read again.
+pub const MAX_VALUE: u64 = transport::MAX_BODY;
+
 mod address;
 mod client;
 mod cloud;

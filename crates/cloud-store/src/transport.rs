@@ -22,7 +22,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// The largest body that is read. A state is some megabytes; a wrong server may send without end.
-const MAX_BODY: u64 = 2 << 30;
+pub(crate) const MAX_BODY: u64 = 2 << 30;
 /// The longest part of a server's message that is kept.
 const MAX_MESSAGE: usize = 300;
 /// The time for a metadata service, which is on this machine or nowhere.

@@ -554,6 +554,8 @@ pub struct Target {
     pub store: StoreDef,
     /// How its states are encrypted.
     pub encryption: Option<EncryptionDef>,
+    /// Where the former passphrase comes from, while a change of keys stands unfinished.
+    pub former: Option<Source>,
     /// The values that phases may read.
     pub values: BTreeMap<String, Value>,
     /// Where its secrets come from.

@@ -395,7 +395,7 @@ pub(crate) enum StateCommand {
 pub(crate) struct Rekey {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// The variable that holds the former passphrase
+    /// The variable that holds the former passphrase; `former` in `[encryption]` does as well
     #[arg(long, value_name = "NAME", conflicts_with = "former_file")]
     pub(crate) former_env: Option<String>,
     /// The file that holds the former passphrase

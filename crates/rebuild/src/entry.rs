@@ -228,7 +228,7 @@ fn key(args: &[OsString]) -> ProcessExit {
 /// Why OpenTofu got no key.
 #[derive(Debug, thiserror::Error)]
 enum KeyError {
-    #[error("`__key` takes one file and is for OpenTofu alone")]
+    #[error("`__key` takes files and names of keys, and is for OpenTofu alone")]
     Usage,
     #[error("cannot read the key")]
     Unreadable(#[source] std::io::Error),
@@ -237,14 +237,33 @@ enum KeyError {
 }
 
 fn answer_key(args: &[OsString]) -> Result<(), KeyError> {
-    let [file] = args else {
-        return Err(KeyError::Usage);
+    use tofu::encryption::{Ask, Keys};
+    let (ask, args) = match args.split_first() {
+        Some((first, rest)) if first == "passphrase" => (Ask::Passphrase, rest),
+        _ => (Ask::Key, args),
     };
-    let key = std::fs::read(file)
-        .map(zeroize::Zeroizing::new)
-        .map_err(KeyError::Unreadable)?;
-    tofu::encryption::answer(std::io::stdin().lock(), std::io::stdout().lock(), &key)
-        .map_err(KeyError::Unanswered)
+    let (file, name, former) = match args {
+        [file] => (file, None, None),
+        [file, name] => (file, Some(name), None),
+        [file, name, former] => (file, Some(name), Some(former)),
+        _ => return Err(KeyError::Usage),
+    };
+    let read = |file: &OsString| {
+        std::fs::read(file)
+            .map(zeroize::Zeroizing::new)
+            .map_err(KeyError::Unreadable)
+    };
+    let (today, former) = (read(file)?, former.map(read).transpose()?);
+    let name = name
+        .map(|name| name.to_str().ok_or(KeyError::Usage))
+        .transpose()?;
+    let keys = Keys {
+        today: &today,
+        name,
+        former: former.as_ref().map(|key| key.as_slice()),
+    };
+    let (from, to) = (std::io::stdin().lock(), std::io::stdout().lock());
+    tofu::encryption::answer_of(from, to, ask, keys).map_err(KeyError::Unanswered)
 }
 
 fn number(exit: ExitCode) -> ProcessExit {

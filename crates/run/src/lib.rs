@@ -16,6 +16,7 @@ mod explain;
 mod given;
 mod guard;
 mod handoff_step;
+mod keyring;
 mod known;
 mod leftovers;
 mod library;

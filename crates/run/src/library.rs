@@ -115,6 +115,8 @@ pub(crate) struct Library {
     /// A workspace besides those that a bundle's own definitions have.
     named: Option<NamedRoot>,
     key: Mutex<Option<Arc<TargetKey>>>,
+    /// The one before, while a change of keys stands unfinished.
+    former: Mutex<Option<Arc<TargetKey>>>,
     known: Mutex<BTreeMap<String, Arc<Source>>>,
     extras: Mutex<BTreeMap<String, Arc<Extras>>>,
     queued: Mutex<Vec<Bundle>>,
@@ -126,6 +128,7 @@ impl Library {
             store,
             named,
             key: Mutex::new(None),
+            former: Mutex::new(None),
             known: Mutex::new(BTreeMap::new()),
             extras: Mutex::default(),
             queued: Mutex::default(),
@@ -135,6 +138,11 @@ impl Library {
     /// Takes the key that opens stored bundles.
     pub(crate) fn unlock(&self, key: Arc<TargetKey>) {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
+    }
+
+    /// Takes the key that opens what the other one does not.
+    pub(crate) fn unlock_former(&self, key: Arc<TargetKey>) {
+        *self.former.lock().unwrap_or_else(PoisonError::into_inner) = Some(key);
     }
 
     /// Takes definitions that were read elsewhere.
@@ -259,10 +267,17 @@ impl Library {
                 ),
             ));
         };
-        let archive = self
-            .key()?
-            .open(&found.bytes, key.as_str())
-            .map_err(|error| failed(&error))?;
+        let former = self
+            .former
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let archive = match (self.key()?.open(&found.bytes, key.as_str()), former) {
+            (Err(error), Some(former)) => former
+                .open(&found.bytes, key.as_str())
+                .map_err(|_| failed(&error))?,
+            (opened, _) => opened.map_err(|error| failed(&error))?,
+        };
         let bundle = Bundle::from_archive(&archive).map_err(|error| failed(&error))?;
         if bundle.digest() != digest {
             return Err(Failure::new(

@@ -14,17 +14,17 @@ use platform::{
 use preflight::{KnownTarget, identify};
 use process::Identity as ProcessIdentity;
 use record::{RecordStore, TargetJson, ToolRecord};
-use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching, TargetKey};
+use secrets::{KeyFile, Masker, MemoryDir, Secret, Stretching};
 use state_backend::{Server, ServerOptions, StateBackend};
 use store::lock::{Holder, HowTo, LockError, LockNotice, TargetLock};
 use store::{Store, Writer, layout};
-use tofu::encryption::{self, Fallback, KeySource};
 use tofu::{Program, Workshop};
 
 use crate::api::{Machine, Site};
 use crate::bench::Bench;
 use crate::environment;
 use crate::error::{CallError, stopped, unusable};
+use crate::keyring::{self, Keyring, Side};
 use crate::known;
 use crate::library::{Library, Source};
 use crate::masking::MaskedUi;
@@ -441,24 +441,24 @@ impl<'m> Opened<'m> {
         self.storage.locate()?;
         let key_file = self.key_file()?;
         // Stretching the passphrase is slow on purpose: once a call, whether it makes the key or opens it.
-        let (keys, key) = match key_file {
+        let (json, keys) = match key_file {
             Some(file) => {
-                let key = file.open(self.passphrase.as_ref()).map_err(|error| {
-                    unusable(&error).hint(format!(
-                        "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
-                        self.target.name
-                    ))
-                })?;
-                self.same_mode(&file)?;
-                (None, key)
+                let keys = self.keyring(file)?;
+                self.same_mode(&keys.today.file)?;
+                (None, keys)
             }
             None => {
-                let (file, key) = self.new_key()?;
-                let json = file.to_json().map_err(|error| unusable(&error))?;
-                (Some(json), key)
+                let today = self.new_key()?;
+                let json = today.file.to_json().map_err(|error| unusable(&error))?;
+                (
+                    Some(json),
+                    Keyring {
+                        today,
+                        former: None,
+                    },
+                )
             }
         };
-        let key = Arc::new(key);
         let holder = Holder {
             identity: me.clone(),
             user: machine.user.clone(),
@@ -487,7 +487,7 @@ impl<'m> Opened<'m> {
             .still_counts(&counted)
             .map_err(CallError::from)
             .and_then(|()| {
-                self.build_held(first_build, Arc::clone(&locks), holder, key, keys, run)
+                self.build_held(first_build, Arc::clone(&locks), holder, keys, json, run)
             });
         if held.is_err() {
             let _ = locks.release();
@@ -500,7 +500,7 @@ impl<'m> Opened<'m> {
         first_build: Option<&str>,
         lock: Arc<CallLocks>,
         holder: Holder,
-        key: Arc<TargetKey>,
+        keyring: Keyring,
         keys: Option<Vec<u8>>,
         run: RunId,
     ) -> Result<Held<'m>, CallError> {
@@ -541,14 +541,24 @@ impl<'m> Opened<'m> {
         };
         let workshop = Workshop::open(&self.paths.work(), self.cli_config.as_deref())
             .map_err(|error| stopped(&error))?;
+        let mut library_former = None;
         let memory = MemoryDir::create("call").map_err(|error| stopped(&error))?;
-        let encryption = match &self.target.encryption {
-            None => None,
-            Some(def) => Some(
-                self.encryption(def.mode, &key, &memory)
-                    .map_err(|error| stopped(&error))?,
-            ),
-        };
+        let encryption = keyring.settings(machine, &memory)?;
+        let key = Arc::clone(&keyring.today.key);
+        if let Some(former) = &keyring.former {
+            self.ui.tell(&Notice::Warning {
+                message: format!(
+                    "the key of target `{}` is being changed: what is written goes to the new one",
+                    self.target.name
+                ),
+                hint: Some(format!(
+                    "`rebuild state rekey --target {}` takes over what is left; the former passphrase is needed until then",
+                    self.target.name
+                )),
+            });
+            keyring::reconcile(&records, &store, lock.fence())?;
+            library_former = Some(Arc::clone(&former.key));
+        }
         let guard = Arc::clone(&lock);
         let writer = Writer {
             identity: holder.identity.clone(),
@@ -567,6 +577,9 @@ impl<'m> Opened<'m> {
         let named = self.workspace.as_ref().and_then(|one| one.named.clone());
         let library = Library::new(Arc::clone(&store), named);
         library.unlock(Arc::clone(&key));
+        if let Some(former) = library_former {
+            library.unlock_former(former);
+        }
         if let Ok(today) = &self.today {
             library.add(Arc::clone(today));
         }
@@ -629,18 +642,52 @@ impl<'m> Opened<'m> {
         else {
             return Ok(None);
         };
-        let file = KeyFile::from_json(&found.bytes).map_err(|error| unusable(&error))?;
-        if file.former.is_some() {
-            return Err(Failure::new(
-                ExitCode::Unusable,
-                format!("the key of target `{}` is being changed, and that has not come to its end", self.target.name),
-            )
-            .hint(format!(
-                "`rebuild state rekey --target {}` goes on with it, by the former passphrase and today's; nothing was touched",
-                self.target.name
-            )));
+        KeyFile::from_json(&found.bytes)
+            .map(Some)
+            .map_err(|error| unusable(&error))
+    }
+
+    /// Opens the target's key; while a change of it stands unfinished, the former one as well.
+    fn keyring(&self, file: KeyFile) -> Result<Keyring, Failure> {
+        if let Some(before) = file.former.clone() {
+            let store = self.storage.current();
+            let today = self.passphrase.as_ref();
+            return keyring::both(&store, &self.target.name, file, *before, today, || {
+                self.named_former()
+            });
         }
-        Ok(Some(file))
+        let key = file.open(self.passphrase.as_ref()).map_err(|error| {
+            unusable(&error).hint(format!(
+                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
+                self.target.name
+            ))
+        })?;
+        let today = Side {
+            file,
+            key: Arc::new(key),
+            passphrase: self.passphrase.clone(),
+        };
+        Ok(Keyring {
+            today,
+            former: None,
+        })
+    }
+
+    /// The former passphrase, where the target's file names one.
+    pub(crate) fn named_former(&self) -> Result<Option<Secret>, Failure> {
+        let Some(source) = &self.target.former else {
+            return Ok(None);
+        };
+        let secret = secret_book::fetch_one(
+            source,
+            "former passphrase",
+            self.target.name.as_str(),
+            self.machine,
+            self.secrets.root(),
+        )
+        .map_err(|error| unusable(&error).hint(error.hint()))?;
+        self.masker.add("former passphrase", &secret);
+        Ok(Some(secret))
     }
 
     /// A state that was encrypted in one mode can't be read in the other.
@@ -667,7 +714,7 @@ impl<'m> Opened<'m> {
         })
     }
 
-    fn new_key(&self) -> Result<(KeyFile, TargetKey), Failure> {
+    fn new_key(&self) -> Result<Side, Failure> {
         let made = match &self.passphrase {
             Some(passphrase) => {
                 KeyFile::create(passphrase, Stretching::DEFAULT).map(|(file, key)| {
@@ -683,37 +730,12 @@ impl<'m> Opened<'m> {
                 Ok((file, key))
             }),
         };
-        made.map_err(|error| unusable(&error))
-    }
-
-    /// The value of `TF_ENCRYPTION`. In `external` mode the key lies in a memory-backed file that our own program reads.
-    fn encryption(
-        &self,
-        mode: EncryptionMode,
-        key: &TargetKey,
-        memory: &MemoryDir,
-    ) -> Result<Secret, secrets::MemoryError> {
-        let source = match (mode, key.state_key(), &self.passphrase) {
-            (EncryptionMode::Pbkdf2, _, Some(passphrase)) => KeySource::Pbkdf2 {
-                passphrase: passphrase.clone(),
-                iterations: None,
-            },
-            (_, Some(state_key), _) => {
-                let file = memory.write("state-key", state_key.as_slice())?;
-                KeySource::External {
-                    program: vec![
-                        self.machine.exe.display().to_string(),
-                        "__key".to_owned(),
-                        file.display().to_string(),
-                    ],
-                }
-            }
-            // A target with a passphrase always has a state key.
-            (_, None, _) => KeySource::External {
-                program: Vec::new(),
-            },
-        };
-        Ok(encryption::environment(&source, &Fallback::None))
+        let (file, key) = made.map_err(|error| unusable(&error))?;
+        Ok(Side {
+            file,
+            key: Arc::new(key),
+            passphrase: self.passphrase.clone(),
+        })
     }
 }
 

@@ -295,6 +295,9 @@ impl TargetWorld<'_, '_> {
         };
         let today = Arc::clone(self.today()?);
         self.guard(step, &plan, today.platform.phase(&step.phase))?;
+        if !does_nothing(&plan) {
+            self.bench.has_room(step)?;
+        }
         let changes = planned_makings(&plan);
         let report = session
             .init(false)

@@ -7,6 +7,25 @@ use tofu::{Session, StateFacts};
 use crate::bench::Bench;
 use crate::error::stopped;
 use crate::tofu_work::tofu_failure;
+use crate::ui::Notice;
+
+/// What a state's size says of an apply.
+#[derive(Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// More than half of what is taken.
+    Little,
+    /// More than nine tenths: what an apply adds might be refused at its end.
+    None,
+}
+
+fn room(n_bytes: u64, most: u64) -> Room {
+    match (n_bytes > most / 10 * 9, n_bytes > most / 2) {
+        (true, _) => Room::None,
+        (_, true) => Room::Little,
+        _ => Room::Enough,
+    }
+}
 
 impl Bench<'_> {
     /// What the store has of a step's state; `None` where there is none.
@@ -21,6 +40,39 @@ impl Bench<'_> {
             serial: state.header.serial,
             digest: state.header.digest,
         }))
+    }
+
+    /// Sees that a state can grow before it is applied to, so that no apply ends with a state that nobody takes. A teardown,
+    /// which makes it smaller, is never kept from it.
+    pub(crate) fn has_room(&self, step: &StepId) -> Result<(), Failure> {
+        let backend = self.server.backend();
+        let Some(found) = backend
+            .read_body(&step.key())
+            .map_err(|error| stopped(&error))?
+        else {
+            return Ok(());
+        };
+        let most = self.server.max_body() as u64;
+        let mib = |n_bytes: u64| n_bytes / 1024 / 1024;
+        let size = format!(
+            "the state of step `{step}` has {} MiB, and {} are the most that are taken",
+            mib(found.bytes.len()),
+            mib(most)
+        );
+        match room(found.bytes.len(), most) {
+            Room::Enough => Ok(()),
+            Room::Little => {
+                self.ui.tell(&Notice::Warning {
+                    message: size,
+                    hint: Some("part its root module before it is too big to be applied to".to_owned()),
+                });
+                Ok(())
+            }
+            Room::None => Err(Failure::new(ExitCode::Stopped, size).hint(
+                "nothing was applied, so that no state is refused at the end of an apply: part the root module, or take out of the state what \
+                 makes it big; `rebuild down` goes on",
+            )),
+        }
     }
 
     /// Facts of a step's state. An encrypted one is read by OpenTofu, through `session`.
@@ -63,5 +115,24 @@ impl Bench<'_> {
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_apply_needs_room_for_its_state() {
+        for (n_bytes, expected) in [
+            (0, Room::Enough),
+            (500, Room::Enough),
+            (501, Room::Little),
+            (900, Room::Little),
+            (901, Room::None),
+            (5000, Room::None),
+        ] {
+            assert_eq!(room(n_bytes, 1000), expected, "{n_bytes}");
+        }
     }
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, StepId};
 use process::Identity;
-use secrets::KeyFile;
 use state_backend::{BackendError, LockInfo, StateBackend};
 use store::lock::{Hold, Holder, LockNotice, TargetLock};
-use store::{Body, Store, Writer, layout};
+use store::{Body, Writer};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped, unusable};
@@ -42,7 +41,7 @@ pub fn state_of_step(named: &str) -> Result<String, Failure> {
 /// stands by the record stays as it was: `accept` takes the restored state into it.
 ///
 /// # Errors
-/// The target or the state is locked, a change of key is under way, or the state is of another lineage than the one that is
+/// The target or the state is locked, or the state is of another lineage than the one that is
 /// there and than `lineage`.
 pub fn restore_target_state(
     machine: &Machine,
@@ -71,20 +70,16 @@ pub fn restore_target_state(
     let lock = TargetLock::acquire(Arc::clone(&store), holder, machine.lease, &mut notify)
         .map_err(|error| locked(&error, name))?;
     let locks = Arc::new(CallLocks::new(Arc::clone(&store), lock, machine.lease));
-    let done = home
-        .storage
-        .still_counts(&store)
-        .and_then(|()| no_change_of_key(&store, name.as_str()))
-        .and_then(|()| {
-            let guard = Arc::clone(&locks);
-            let backend = StateBackend::new(
-                Arc::clone(&store),
-                locks.fence(),
-                writer(machine)?,
-                Arc::new(move || guard.hold()),
-            );
-            put_back(machine, &backend, state, bytes, lineage)
-        });
+    let done = home.storage.still_counts(&store).and_then(|()| {
+        let guard = Arc::clone(&locks);
+        let backend = StateBackend::new(
+            Arc::clone(&store),
+            locks.fence(),
+            writer(machine)?,
+            Arc::new(move || guard.hold()),
+        );
+        put_back(machine, &backend, state, bytes, lineage)
+    });
     let released = locks.release();
     done?;
     if let Err(error) = released {
@@ -127,25 +122,6 @@ fn failure(error: &BackendError) -> Failure {
         BackendError::NotAState { .. } | BackendError::Key(_) => unusable(error),
         _ => stopped(error),
     }
-}
-
-/// While a key is being changed nobody can tell by which one a state is to be read.
-fn no_change_of_key(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
-    let found = store
-        .get(&layout::keys_json())
-        .map_err(|error| stopped(&error))?;
-    let Some(found) = found else { return Ok(()) };
-    let file = KeyFile::from_json(&found.bytes).map_err(|error| unusable(&error))?;
-    if file.former.is_none() {
-        return Ok(());
-    }
-    Err(Failure::new(
-        ExitCode::Unusable,
-        format!("the key of target `{name}` is being changed, and that has not come to its end"),
-    )
-    .hint(format!(
-        "`rebuild state rekey --target {name}` goes on with it; nothing was touched"
-    )))
 }
 
 fn writer(machine: &Machine) -> Result<Writer, Failure> {

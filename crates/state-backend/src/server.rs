@@ -194,6 +194,11 @@ impl Server {
         &self.shared.backend
     }
 
+    /// The biggest state that is taken, in bytes.
+    pub fn max_body(&self) -> usize {
+        self.shared.options.max_body
+    }
+
     /// Makes a credential that opens one step's state.
     pub fn grant(&self, step_key: &str, options: GrantOptions) -> Access {
         let origin = format!("http://{}", self.address);
@@ -285,7 +290,10 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let Ok(body) = axum::body::to_bytes(body, shared.options.max_body).await else {
         return respond(Answer::text(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "the body is cut, or too large",
+            format!(
+                "the body is cut, or has more than {} bytes",
+                shared.options.max_body
+            ),
         ));
     };
     let seen = RequestSeen {

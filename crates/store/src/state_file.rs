@@ -39,6 +39,9 @@ pub struct StateHeader {
     pub lineage: String,
     /// The state's serial, which counts within one lineage.
     pub serial: u64,
+    /// The digest of the bytes that these were made of, where nothing but their key was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rekeyed_from: Option<String>,
 }
 
 /// What OpenTofu leaves readable of a state, encrypted or not.
@@ -114,6 +117,7 @@ impl StateHeader {
             digest,
             lineage,
             serial,
+            rekeyed_from: None,
         })
     }
 
@@ -128,6 +132,7 @@ impl StateHeader {
             digest,
             lineage,
             serial,
+            rekeyed_from: None,
         })
     }
 }

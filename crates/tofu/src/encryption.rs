@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Read, Write};
 
+use std::collections::BTreeMap;
+
 use secrets::Secret;
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -15,6 +17,9 @@ pub const NAME: &str = "rebuild";
 
 /// The name that the former key provider has while a state is re-encrypted.
 const FORMER: &str = "rebuild_former";
+
+/// The name of the key provider that hands passphrases to OpenTofu's own stretching while a passphrase is changed.
+const PASSPHRASE: &str = "rebuild_passphrase";
 
 /// Where OpenTofu gets a key from.
 #[derive(Debug, Clone)]
@@ -31,6 +36,12 @@ pub enum KeySource {
         /// `None`: OpenTofu's default (600,000). 200,000 is the least allowed.
         iterations: Option<u32>,
     },
+    /// OpenTofu's own stretching of what this program answers by [`answer_of`] in [`Ask::Passphrase`]. What it writes
+    /// opens by [`KeySource::Pbkdf2`] with the passphrase of today, and what it reads may be under the former one.
+    Chained {
+        /// As for [`KeySource::External`].
+        program: Vec<String>,
+    },
 }
 
 /// What may be read besides what the key opens. Only for moving a state from one key to another.
@@ -41,8 +52,8 @@ pub enum Fallback {
     None,
     /// A plain state: encryption is being added.
     Plain,
-    /// A key of the other kind. OpenTofu can't hold two of one kind apart, since both claim the same
-    /// place in the stored state: a key of the external kind is changed by [`answer_changing`].
+    /// A key of the other kind. OpenTofu takes no two of one kind ("Duplicate metadata key", 1.12.6), since both claim the
+    /// same place in the stored state: there [`answer_of`] tells the former key from today's.
     Key(KeySource),
 }
 
@@ -105,16 +116,21 @@ pub fn dropping_environment(key: &KeySource) -> Secret {
 fn kind(key: &KeySource) -> &'static str {
     match key {
         KeySource::External { .. } => "external",
-        KeySource::Pbkdf2 { .. } => "pbkdf2",
+        KeySource::Pbkdf2 { .. } | KeySource::Chained { .. } => "pbkdf2",
     }
 }
 
 fn key_provider(text: &mut String, name: &str, alias: Option<&str>, key: &KeySource) {
+    if let KeySource::Chained { program } = key {
+        let _ = writeln!(text, "key_provider \"external\" \"{PASSPHRASE}\" {{");
+        command(text, program);
+        text.push_str("}\n");
+    }
     let _ = writeln!(text, "key_provider \"{}\" \"{name}\" {{", kind(key));
     match key {
-        KeySource::External { program } => {
-            let words: Vec<String> = program.iter().map(|word| quoted(word)).collect();
-            let _ = writeln!(text, "  command = [{}]", words.join(", "));
+        KeySource::External { program } => command(text, program),
+        KeySource::Chained { .. } => {
+            let _ = writeln!(text, "  chain = key_provider.external.{PASSPHRASE}");
         }
         KeySource::Pbkdf2 {
             passphrase,
@@ -130,6 +146,11 @@ fn key_provider(text: &mut String, name: &str, alias: Option<&str>, key: &KeySou
         let _ = writeln!(text, "  encrypted_metadata_alias = {}", quoted(alias));
     }
     text.push_str("}\n");
+}
+
+fn command(text: &mut String, program: &[String]) {
+    let words: Vec<String> = program.iter().map(|word| quoted(word)).collect();
+    let _ = writeln!(text, "  command = [{}]", words.join(", "));
 }
 
 fn method(text: &mut String, name: &str, kind: &str) {
@@ -179,10 +200,39 @@ pub enum AnswerError {
     KeyLength(usize),
 }
 
+/// What our key provider leaves in a stored state, and is sent where that state is read.
 #[derive(Deserialize)]
 struct Request {
-    #[serde(default, rename = "external_data")]
-    _external_data: serde_json::Value,
+    #[serde(default)]
+    external_data: ExternalData,
+}
+
+#[derive(Default, Deserialize)]
+struct ExternalData {
+    /// The public name of the key; not in what was written before keys had one.
+    #[serde(default)]
+    key: Option<String>,
+}
+
+/// What OpenTofu is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// A key of 32 bytes.
+    Key,
+    /// A passphrase that it stretches itself. It then does not know what it stored before: it is sent for each reading what
+    /// a former key left there, which is nothing where OpenTofu stretched that passphrase without us.
+    Passphrase,
+}
+
+/// The keys of an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Keys<'a> {
+    /// Closes what is written, and opens what it closed.
+    pub today: &'a [u8],
+    /// The public name of that key; it is left in what is written.
+    pub name: Option<&'a str>,
+    /// Opens whatever does not bear that name, while everything goes from one key to the other.
+    pub former: Option<&'a [u8]>,
 }
 
 /// Answers one request of OpenTofu (protocol version 1): the key to encrypt, and the key to decrypt
@@ -191,22 +241,31 @@ struct Request {
 /// # Errors
 /// When the key has another length, or the other side does not speak the protocol.
 pub fn answer(from: impl Read, to: impl Write, key: &[u8]) -> Result<(), AnswerError> {
-    answer_changing(from, to, key, key)
+    let keys = Keys {
+        today: key,
+        name: None,
+        former: None,
+    };
+    answer_of(from, to, Ask::Key, keys)
 }
 
-/// The same while a state goes from one key to another: what is stored is opened by `former`, what is
-/// written is closed by `key`. OpenTofu writes only what differs: push the state with its next serial
+/// The same with a name that is left in what is written, so that the former key and today's can be told apart while
+/// everything goes from the one to the other. OpenTofu writes only what differs: push a state with its next serial
 /// ([`crate::with_next_serial`]).
 ///
 /// # Errors
 /// As [`answer`].
-pub fn answer_changing(
+pub fn answer_of(
     mut from: impl Read,
     mut to: impl Write,
-    key: &[u8],
-    former: &[u8],
+    ask: Ask,
+    keys: Keys<'_>,
 ) -> Result<(), AnswerError> {
-    if let Some(wrong) = [key, former].iter().find(|key| key.len() != 32) {
+    let wrong = [Some(keys.today), keys.former]
+        .into_iter()
+        .flatten()
+        .find(|key| key.len() != 32);
+    if let (Ask::Key, Some(wrong)) = (ask, wrong) {
         return Err(AnswerError::KeyLength(wrong.len()));
     }
     to.write_all(b"{\"magic\":\"OpenTofu-External-Key-Provider\",\"version\":1}\n")?;
@@ -218,22 +277,87 @@ pub fn answer_changing(
         .read_until(0, &mut request)?;
     let request: Option<Request> =
         serde_json::from_slice(request.trim_ascii()).map_err(AnswerError::Request)?;
-    let encoded = Zeroizing::new(base64_standard(key));
+    let written_by = request
+        .as_ref()
+        .and_then(|request| request.external_data.key.as_deref());
+    let opening = match keys.former {
+        Some(former) if keys.name.is_none() || written_by != keys.name => former,
+        _ => keys.today,
+    };
+    let encoded = Zeroizing::new(base64_standard(keys.today));
     let mut text = Zeroizing::new(format!(
         "{{\"keys\":{{\"encryption_key\":\"{}\"",
         encoded.as_str()
     ));
-    if request.is_some() {
+    if request.is_some() || ask == Ask::Passphrase {
         text.push_str(",\"decryption_key\":\"");
-        text.push_str(&Zeroizing::new(base64_standard(former)));
+        text.push_str(&Zeroizing::new(base64_standard(opening)));
         text.push('"');
     }
     // Without `meta` a state could never be read again: OpenTofu stores null and then asks for no
     // decryption key.
-    text.push_str("},\"meta\":{\"external_data\":{\"version\":1}}}\n");
+    let named = keys
+        .name
+        .map(|name| format!(",\"key\":{}", serde_json::Value::from(name)))
+        .unwrap_or_default();
+    let _ = writeln!(
+        *text,
+        "}},\"meta\":{{\"external_data\":{{\"version\":1{named}}}}}}}"
+    );
     to.write_all(text.as_bytes())?;
     to.flush()?;
     Ok(())
+}
+
+/// How a stored state was closed, as far as it can be told without a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// It lies open.
+    Open,
+    /// By a key from our program, with its name where it has one.
+    External(Option<String>),
+    /// By a passphrase that OpenTofu stretched; with the name of its key where our program handed it over.
+    Pbkdf2(Option<String>),
+    /// By something else.
+    Otherwise,
+}
+
+/// Tells how a stored state was closed.
+///
+/// # Errors
+/// It is no state.
+pub fn closed_how(stored: &[u8]) -> Result<Closed, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Stored {
+        encrypted_data: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        meta: BTreeMap<String, String>,
+    }
+    let stored: Stored = serde_json::from_slice(stored)?;
+    if stored.encrypted_data.is_none() {
+        return Ok(Closed::Open);
+    }
+    let name = |provider: &str| {
+        use base64::Engine as _;
+        let meta = stored
+            .meta
+            .get(&format!("key_provider.external.{provider}"))?;
+        let meta = base64::engine::general_purpose::STANDARD
+            .decode(meta)
+            .ok()?;
+        let meta: Request = serde_json::from_slice(&meta).ok()?;
+        meta.external_data.key
+    };
+    let has = |kind: &str| {
+        stored
+            .meta
+            .contains_key(&format!("key_provider.{kind}.{NAME}"))
+    };
+    Ok(match (has("external"), has("pbkdf2")) {
+        (true, _) => Closed::External(name(NAME)),
+        (_, true) => Closed::Pbkdf2(name(PASSPHRASE)),
+        _ => Closed::Otherwise,
+    })
 }
 
 fn base64_standard(bytes: &[u8]) -> String {
@@ -282,7 +406,12 @@ plan {
     fn a_key_is_given_to_encrypt_and_to_decrypt_where_metadata_was_sent() {
         let ask = |request: &str| {
             let mut answer_text = Vec::new();
-            answer_changing(request.as_bytes(), &mut answer_text, &[1; 32], &[2; 32]).unwrap();
+            let keys = Keys {
+                today: &[1; 32],
+                name: Some("new"),
+                former: Some(&[2; 32]),
+            };
+            answer_of(request.as_bytes(), &mut answer_text, Ask::Key, keys).unwrap();
             let text = String::from_utf8(answer_text).unwrap();
             let (header, body) = text.split_once('\n').unwrap();
             assert_eq!(
@@ -298,11 +427,73 @@ plan {
             first["meta"]["external_data"].is_object(),
             "without it the state could never be read again"
         );
-        let later = ask(r#"{"external_data":{"version":1}}"#);
+        for unnamed in [
+            r#"{"external_data":{"version":1}}"#,
+            r#"{"external_data":{"version":1,"key":"old"}}"#,
+        ] {
+            assert_eq!(
+                ask(unnamed)["keys"],
+                serde_json::json!({"encryption_key": new, "decryption_key": former})
+            );
+        }
+        let todays = ask(&first["meta"].to_string());
         assert_eq!(
-            later["keys"],
-            serde_json::json!({"encryption_key": new, "decryption_key": former})
+            todays["keys"],
+            serde_json::json!({"encryption_key": new, "decryption_key": new})
         );
+    }
+
+    #[test]
+    fn a_passphrase_is_given_for_both_whatever_opentofu_sends() {
+        let ask = |request: &str| {
+            let mut text = Vec::new();
+            let keys = Keys {
+                today: b"the passphrase of today",
+                name: Some("new"),
+                former: Some(b"the former passphrase"),
+            };
+            answer_of(request.as_bytes(), &mut text, Ask::Passphrase, keys).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let body = text.lines().last().unwrap();
+            serde_json::from_str::<serde_json::Value>(body).unwrap()["keys"]["decryption_key"]
+                .clone()
+        };
+        assert_eq!(ask("null"), base64_standard(b"the former passphrase"));
+        let todays = r#"{"external_data":{"version":1,"key":"new"}}"#;
+        assert_eq!(ask(todays), base64_standard(b"the passphrase of today"));
+    }
+
+    #[test]
+    fn how_a_state_was_closed_is_told_without_a_key() {
+        let stored = |provider: &str, named: &str, meta: &str| {
+            let of_stretching = match provider {
+                "pbkdf2" => format!(
+                    "\"key_provider.pbkdf2.rebuild\":\"{}\",",
+                    base64_standard(b"{}")
+                ),
+                _ => String::new(),
+            };
+            let text = format!(
+                "{{\"serial\":1,\"meta\":{{{of_stretching}\"key_provider.external.{named}\":\"{}\"}},\"encrypted_data\":\"x\"}}",
+                base64_standard(meta.as_bytes())
+            );
+            closed_how(text.as_bytes()).unwrap()
+        };
+        let named = r#"{"external_data":{"version":1,"key":"n"}}"#;
+        let nameless = r#"{"external_data":{"version":1}}"#;
+        assert_eq!(
+            stored("external", NAME, named),
+            Closed::External(Some("n".into()))
+        );
+        assert_eq!(stored("external", NAME, nameless), Closed::External(None));
+        assert_eq!(
+            stored("pbkdf2", PASSPHRASE, named),
+            Closed::Pbkdf2(Some("n".into()))
+        );
+        assert_eq!(stored("pbkdf2", "other", named), Closed::Pbkdf2(None));
+        assert_eq!(stored("external", "other", named), Closed::Otherwise);
+        assert_eq!(closed_how(b"{\"serial\":3}").unwrap(), Closed::Open);
+        closed_how(b"none").unwrap_err();
     }
 
     #[test]

@@ -144,6 +144,20 @@ fn it_does_not_listen_to_the_network_in_the_clear() {
         "`CI_SECRE` is not set",
     );
     assert!(!stage.world.work().join("states").exists());
+    // A bucket does not give back more than 2 GiB, so no bigger state is ever taken for one.
+    stage.world.write(
+        "backend.toml",
+        "[limits]\nstate_mib = 4096\n[[credential]]\nname = 'a'\nread = ['/']\nsecret = { env = 'CI_SECRET' }",
+    );
+    refused(
+        &[
+            "--store",
+            "s3://states?region=eu-1",
+            "--config",
+            "backend.toml",
+        ],
+        "can have 2048 at most",
+    );
 }
 
 /// Rights go by path, and what may not be seen is not listed. A credential that is refused is never "no state".
@@ -194,7 +208,7 @@ fn a_credential_opens_its_paths_and_no_others() {
 #[test]
 fn what_is_against_the_rules_is_refused() {
     let stage = Stage::with("[limits]\nstate_mib = 1\nidle_seconds = 1\nhead_seconds = 2");
-    let backend = stage.start();
+    let mut backend = stage.start();
     assert_eq!(write(&backend, "app", &state("l", 5, "x")).0, 200);
     assert_eq!(
         backend.ask("POST", "/state/app", &state("l", 6, "x")).0,
@@ -213,6 +227,11 @@ fn what_is_against_the_rules_is_refused() {
     assert_eq!(
         write(&backend, "app", &state("l", 6, &"x".repeat(1024 * 1024))).0,
         413
+    );
+    // One that is near to it is taken, and the log warns.
+    assert_eq!(
+        write(&backend, "near", &state("l", 1, &"x".repeat(900 * 1024))).0,
+        200
     );
     assert_eq!(
         backend.ask("LOCK", "/state/app", &vec![b' '; 70_000]).0,
@@ -236,6 +255,19 @@ fn what_is_against_the_rules_is_refused() {
     assert_eq!(
         std::io::Read::read(&mut &silent, &mut [0; 9]).unwrap_or(0),
         0
+    );
+    let log = backend.kill();
+    let warned: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("\"warning\""))
+        .collect();
+    assert!(
+        warned.len() == 1 && warned[0].contains("/state/near") && warned[0].contains("state_mib"),
+        "{log}"
+    );
+    assert!(
+        log.contains("which is the most that is taken here (`state_mib`"),
+        "{log}"
     );
 }
 

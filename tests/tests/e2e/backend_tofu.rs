@@ -230,6 +230,50 @@ fn a_big_state_needs_no_big_memory() {
     assert!(grown < 20 * 1024, "the server's memory grew by {grown} KiB");
 }
 
+/// Case L7: a state that grows beyond the limit in an apply is refused, not lost: OpenTofu keeps it, and it is pushed as the page
+/// on the backend says once the limit is raised.
+#[test]
+fn a_state_beyond_the_limit_is_refused_and_not_lost() {
+    let stage = Stage::with("[limits]\nstate_mib = 1");
+    let mut backend = stage.start();
+    let dir = stage.module(&backend, "module");
+    let apply = |backend: &Backend, value: &str| {
+        stage
+            .world
+            .write("module/terraform.tfvars", &format!("value = \"{value}\"\n"));
+        let args = ["apply", "-auto-approve", "-input=false"];
+        stage.tofu(backend, &dir, "team/app", &args).run()
+    };
+    apply(&backend, "small").expect_code(0);
+    let before = backend.ask("GET", "/state/team/app", b"");
+    let big = "b".repeat(1024 * 1024);
+    let refused = apply(&backend, &big);
+    refused.expect_code(1);
+    assert!(refused.stderr.contains("413"), "{}", refused.stderr);
+    assert_eq!(backend.ask("GET", "/state/team/app", b""), before);
+    assert!(dir.join("errored.tfstate").exists());
+    let log = backend.kill();
+    assert!(log.contains("`state_mib` of `[limits]`"), "{log}");
+    let config =
+        std::fs::read_to_string(stage.world.work().join("backend.toml")).expect("a configuration");
+    stage.world.write(
+        "backend.toml",
+        &config.replace("state_mib = 1", "state_mib = 64"),
+    );
+    let backend = stage.start();
+    let push = ["state", "push", "errored.tfstate"];
+    stage
+        .tofu(&backend, &dir, "team/app", &push)
+        .run()
+        .expect_code(0);
+    let plan = ["plan", "-detailed-exitcode", "-input=false"];
+    stage
+        .tofu(&backend, &dir, "team/app", &plan)
+        .run()
+        .expect_code(0);
+    assert!(backend.ask("GET", "/state/team/app", b"").1.len() > big.len());
+}
+
 /// What a kill may leave behind.
 struct Left {
     acknowledged: u64,

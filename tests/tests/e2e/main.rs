@@ -10,6 +10,7 @@ mod azure_store;
 mod backend_served;
 mod backend_stage;
 mod backend_tofu;
+mod backend_units;
 #[cfg(target_os = "linux")]
 mod bootstrapped;
 mod broken_definitions;

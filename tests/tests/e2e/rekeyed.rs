@@ -137,27 +137,34 @@ fn encryption_comes_and_goes() {
     run(&drill, "", 0, &["down"]);
 }
 
-/// A change of keys that a `tofu` kills at the nth call that turns a state.
-fn rekey_killed_at(drill: &Drill, n: usize) {
+/// A `tofu` that kills who called it, at its nth call of `command`.
+fn killing_at(drill: &Drill, command: &str, n: usize) -> std::path::PathBuf {
     let real = crate::drill::tool("REBUILD_TEST_TOFU");
     let killing = drill.world.write(
-        "killing/tofu",
+        &format!("killing/{command}/tofu"),
         &format!(
-            "#!/bin/sh\nif [ \"$1\" = state ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq {n} ]; then kill -9 $PPID; exit 1; fi\nfi\nexec {real} \"$@\"\n",
-            count = drill.world.root().join("calls").display(),
+            "#!/bin/sh\nfor word; do if [ \"$word\" = {command} ]; then\n  echo x >> {count}\n  if [ \"$(wc -l < {count})\" -eq {n} ]; then kill -9 $PPID; exit 1; fi\n  break\nfi; done\nexec {real} \"$@\"\n",
+            count = drill.world.root().join(format!("calls-{command}")).display(),
             real = real.display()
         ),
     );
     executable(&killing);
-    let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
+    killing
+}
+
+fn with_tofu(definitions: &str, tofu: &std::path::Path) -> String {
     let with_it = format!(
         "[tools]\ntofu = {{ command = [\"{}\"] }}\n[[phase]]",
-        killing.display()
+        tofu.display()
     );
-    drill.write(
-        "rebuild.toml",
-        &definitions.replacen("[[phase]]", &with_it, 1),
-    );
+    definitions.replacen("[[phase]]", &with_it, 1)
+}
+
+/// A change of keys that a `tofu` kills at the nth call that turns a state.
+fn rekey_killed_at(drill: &Drill, n: usize) {
+    let killing = killing_at(drill, "state", n);
+    let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
+    drill.write("rebuild.toml", &with_tofu(&definitions, &killing));
     let words = [
         "state",
         "rekey",
@@ -170,27 +177,205 @@ fn rekey_killed_at(drill: &Drill, n: usize) {
         .rebuild(&words)
         .env("PASS", TODAY)
         .env("FORMER", FORMER);
-    assert_eq!(command.run().ended, Ended::Signal(9), "at call {n}");
+    let outcome = command.run();
+    assert_eq!(
+        outcome.ended,
+        Ended::Signal(9),
+        "at call {n}: {}",
+        outcome.stderr
+    );
     drill.write("rebuild.toml", &definitions);
 }
 
-/// SIGKILL between any two states: both keys still work, since the change is gone on with; no other command goes on before.
+/// What the target's file says while both passphrases are given.
+fn with_both(encryption: &str) -> String {
+    match encryption {
+        "" => "[encryption]\nformer = { env = \"FORMER\" }\n".to_owned(),
+        encryption => format!("{encryption}former = {{ env = \"FORMER\" }}\n"),
+    }
+}
+
+/// A target whose change of keys was killed at the nth call of `tofu` that turns a state.
+fn killed(from: &str, to: &str, n: usize) -> Drill {
+    let (former, today) = (
+        if from.is_empty() { "" } else { FORMER },
+        if to.is_empty() { "" } else { TODAY },
+    );
+    let drill = built(from, former);
+    drill.write("targets/drill.toml", to);
+    rekey_killed_at(&drill, n);
+    // Today's passphrase alone: what still needs the former one is listed by key, and nothing is touched.
+    if !from.is_empty() {
+        let before = crate::stage::snapshot(&drill.store());
+        for words in [&["preflight"][..], &["down"]] {
+            let refused = run(&drill, today, 2, words);
+            for word in [
+                "`state/0/b`",
+                "`bundle/",
+                "former = ",
+                "rebuild state rekey",
+            ] {
+                assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+            }
+        }
+        assert!(crate::stage::snapshot(&drill.store()) == before);
+    }
+    run(&drill, today, 0, &["status"]);
+    run(&drill, today, 0, &["state", "list"]);
+    drill.write("targets/drill.toml", &with_both(to));
+    drill
+}
+
+/// Killed in the middle, any command goes on with both passphrases, whatever the change is from and to: it reads with either,
+/// OpenTofu's saved plans included, and writes with today's. The change is ended later, and then nothing needs the former one.
+#[test]
+fn killed_midway_any_command_goes_on_with_both_passphrases() {
+    for (from, to, n) in [
+        (EXTERNAL, EXTERNAL, 3),
+        (PBKDF2, PBKDF2, 3),
+        ("", EXTERNAL, 2),
+        (EXTERNAL, "", 2),
+    ] {
+        let drill = killed(from, to, n);
+        let today = if to.is_empty() { "" } else { TODAY };
+        run(&drill, today, 0, &["plan"]);
+        for step in ["a", "b"] {
+            drill.write(
+                &format!("{step}/main.tf"),
+                &format!(
+                    "resource \"terraform_data\" \"it\" {{ input = \"{KNOWN_PLAINTEXT} three\" }}\n"
+                ),
+            );
+        }
+        let up = run(&drill, today, 0, &["up", "--no-pause"]);
+        assert!(up.stderr.contains("is being changed"), "{}", up.stderr);
+        drill.write("targets/drill.toml", to);
+        rekey(&drill, today);
+        run(&drill, today, 0, &["preflight"]);
+        let plan = run(&drill, today, 0, &["plan", "--detailed-exitcode"]);
+        assert!(!plan.stdout.contains("+ "), "{from}{to}: {}", plan.stdout);
+        let keys = std::fs::read_to_string(drill.store().join("keys.json")).unwrap();
+        assert!(!keys.contains("former"), "{keys}");
+        let open = drill
+            .world
+            .files_with(&drill.store(), KNOWN_PLAINTEXT.as_bytes());
+        assert_eq!(open.is_empty(), !to.is_empty(), "{open:?}");
+        if to == PBKDF2 {
+            for step in ["a", "b"] {
+                assert_eq!(opening(&drill, step), [TODAY], "{step}");
+            }
+        }
+        run(&drill, today, 0, &["down"]);
+    }
+}
+
+/// Killed in the middle, `down` with both passphrases empties the target.
+#[test]
+fn killed_midway_down_empties_the_target_with_both_passphrases() {
+    for (from, to, n) in [
+        (EXTERNAL, EXTERNAL, 6),
+        (PBKDF2, EXTERNAL, 3),
+        (EXTERNAL, PBKDF2, 6),
+    ] {
+        let drill = killed(from, to, n);
+        let today = if to.is_empty() { "" } else { TODAY };
+        run(&drill, today, 0, &["down"]);
+        let states = crate::stage::snapshot(&drill.store().join("state"));
+        let standing: Vec<_> = states
+            .keys()
+            .filter(|path| !path.display().to_string().contains('@'))
+            .collect();
+        assert!(standing.is_empty(), "{standing:?}");
+        rekey(&drill, today);
+        drill.write("targets/drill.toml", to);
+        run(&drill, today, 0, &["up", "--no-pause"]);
+    }
+}
+
+/// Killed in the middle, the same command goes on; with the two passphrases the wrong way round it says so.
 #[test]
 fn a_change_that_is_killed_is_gone_on_with() {
     for n in [3, 6] {
         let drill = built(EXTERNAL, FORMER);
         rekey_killed_at(&drill, n);
-        for passphrase in [FORMER, TODAY] {
-            let refused = run(&drill, passphrase, 2, &["preflight"]);
-            assert!(
-                refused.stderr.contains("rebuild state rekey"),
-                "{}",
-                refused.stderr
-            );
-        }
+        let refused = run(&drill, FORMER, 2, &["preflight"]);
+        assert!(
+            refused.stderr.contains("names the former passphrase")
+                && refused.stderr.contains("rebuild state rekey"),
+            "{}",
+            refused.stderr
+        );
+        let refused = run(&drill, TODAY, 2, &["state", "rekey"]);
+        assert!(refused.stderr.contains("`state/0/b`"), "{}", refused.stderr);
         rekey(&drill, TODAY);
         expect_whole(&drill, TODAY, true);
     }
+}
+
+/// A call that is cut while the key is being changed is brought to its end with both passphrases, before the change is.
+#[test]
+fn a_cut_call_within_a_change_of_keys_is_resumed_with_both() {
+    let drill = killed(EXTERNAL, EXTERNAL, 6);
+    let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
+    let killing = killing_at(&drill, "apply", 1);
+    drill.write("rebuild.toml", &with_tofu(&definitions, &killing));
+    drill.write(
+        "b/main.tf",
+        &format!("resource \"terraform_data\" \"it\" {{ input = \"{KNOWN_PLAINTEXT} three\" }}\n"),
+    );
+    let up = drill
+        .rebuild(&["up", "--no-pause", "--target", "drill"])
+        .env("PASS", TODAY)
+        .env("FORMER", FORMER)
+        .run();
+    assert_eq!(up.ended, Ended::Signal(9), "{}", up.stderr);
+    drill.write("rebuild.toml", &definitions);
+    let refused = run(&drill, TODAY, 3, &["state", "rekey"]);
+    assert!(
+        refused.stderr.contains("both passphrases"),
+        "{}",
+        refused.stderr
+    );
+    run(&drill, TODAY, 0, &["up", "--resume", "--no-pause"]);
+    rekey(&drill, TODAY);
+    drill.write("targets/drill.toml", EXTERNAL);
+    run(&drill, TODAY, 0, &["preflight"]);
+    run(&drill, TODAY, 0, &["down"]);
+}
+
+/// Which of the two passphrases open a step's state with plain OpenTofu and no `rebuild`, as the docs show it.
+fn opening(drill: &Drill, step: &str) -> Vec<&'static str> {
+    let real = crate::drill::tool("REBUILD_TEST_TOFU");
+    let plain = drill.world.root().join(format!("plain-{step}"));
+    std::fs::create_dir_all(&plain).unwrap();
+    let file = plain.join("terraform.tfstate");
+    let pull = [
+        "state",
+        "pull",
+        &format!("0.{step}"),
+        "--into",
+        file.to_str().unwrap(),
+    ];
+    run(drill, TODAY, 0, &pull);
+    let opens = |passphrase: &&str| {
+        let encryption = format!(
+            "key_provider \"pbkdf2\" \"rebuild\" {{ passphrase = \"{passphrase}\" }}\nmethod \"aes_gcm\" \"rebuild\" {{ keys = key_provider.pbkdf2.rebuild }}\nstate {{ method = method.aes_gcm.rebuild }}\n"
+        );
+        let shown = drill
+            .world
+            .command(&real)
+            .args(["state", "pull"])
+            .env("TF_ENCRYPTION", encryption)
+            .cwd(&plain)
+            .run();
+        let is_open = shown.code() == Some(0);
+        assert!(
+            !is_open || shown.stdout.contains(KNOWN_PLAINTEXT),
+            "{shown:?}"
+        );
+        is_open
+    };
+    [FORMER, TODAY].into_iter().filter(opens).collect()
 }
 
 /// Mid-way, each state opens by exactly one of the two passphrases with plain OpenTofu and no `rebuild`, as the docs show it, and
@@ -199,39 +384,10 @@ fn a_change_that_is_killed_is_gone_on_with() {
 fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
     let drill = built(PBKDF2, FORMER);
     rekey_killed_at(&drill, 5);
-    let real = crate::drill::tool("REBUILD_TEST_TOFU");
-    let mut opened = Vec::new();
     for step in ["a", "b"] {
-        let plain = drill.world.root().join(format!("plain-{step}"));
-        std::fs::create_dir(&plain).unwrap();
-        let file = plain.join("terraform.tfstate");
-        let pull = [
-            "state",
-            "pull",
-            &format!("0.{step}"),
-            "--into",
-            file.to_str().unwrap(),
-        ];
-        run(&drill, TODAY, 0, &pull);
-        for passphrase in [FORMER, TODAY] {
-            let encryption = format!(
-                "key_provider \"pbkdf2\" \"rebuild\" {{ passphrase = \"{passphrase}\" }}\nmethod \"aes_gcm\" \"rebuild\" {{ keys = key_provider.pbkdf2.rebuild }}\nstate {{ method = method.aes_gcm.rebuild }}\n"
-            );
-            let shown = drill
-                .world
-                .command(&real)
-                .args(["state", "pull"])
-                .env("TF_ENCRYPTION", encryption)
-                .cwd(&plain)
-                .run();
-            if shown.code() == Some(0) {
-                assert!(shown.stdout.contains(KNOWN_PLAINTEXT), "{shown:?}");
-                opened.push((step, passphrase));
-            }
-        }
+        let by = opening(&drill, step);
+        assert_eq!(by.len(), 1, "{step}: {by:?}");
     }
-    let steps: Vec<&str> = opened.iter().map(|(step, _)| *step).collect();
-    assert_eq!(steps, ["a", "b"], "each by one of them: {opened:?}");
     rekey(&drill, TODAY);
     run(&drill, TODAY, 0, &["preflight"]);
     run(&drill, TODAY, 0, &["down"]);

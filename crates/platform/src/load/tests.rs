@@ -238,6 +238,41 @@ fn a_teardown_needs_the_target_file_only() {
 }
 
 #[test]
+fn a_former_passphrase_stands_beside_todays_or_alone() {
+    let with = |encryption: &str, before: &str| {
+        let rest = TARGET.replace("passphrase = { env = \"PASSPHRASE\" }\n", encryption);
+        assert_ne!(rest, TARGET);
+        load_target(
+            &files().with("targets/drill.toml", format!("{before}{rest}")),
+            None,
+            &name("drill"),
+        )
+    };
+    let former = "former = { file = \"old\" }\n";
+    let both = format!("passphrase = {{ env = \"NEW\" }}\n{former}");
+    let target = with(&both, "").unwrap().target;
+    assert!(target.encryption.is_some());
+    assert_eq!(target.former, Some(Source::File("old".into())));
+    // While encryption is being dropped.
+    let target = with(former, "").unwrap().target;
+    assert!(target.encryption.is_none() && target.former.is_some());
+    for (wrong, before, says) in [
+        (former, "protected = true\n", "protected"),
+        (
+            "mode = \"pbkdf2\"\nformer = { env = \"OLD\" }\n",
+            "",
+            "passphrase",
+        ),
+        ("", "", "passphrase"),
+        ("former = { envelope = \"x\" }\n", "", "envelope"),
+    ] {
+        let faults = with(wrong, before).unwrap_err();
+        let text = faults.render_plain();
+        assert!(text.contains(says), "{wrong}: {text}");
+    }
+}
+
+#[test]
 fn order_comes_from_the_platform_and_a_key_out_of_place_is_a_fault() {
     // R6
     let faults = load(

@@ -23,7 +23,7 @@ pub(crate) struct ParsedTarget {
     pub(crate) target: Target,
     /// Where the name of each value stands.
     pub(crate) value_spans: BTreeMap<String, Range<usize>>,
-    /// Whether there is an `[encryption]`, with faults of its own or without.
+    /// Whether there is an `[encryption]` that names a passphrase, with faults of its own or without.
     pub(crate) has_encryption: bool,
     /// Whether there is an `[ssh]`, with faults of its own or without.
     pub(crate) has_ssh: bool,
@@ -61,8 +61,13 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
         .map(|section| store::store(&section))
         .unwrap_or(StoreDef::Local { dir: None });
     let encryption_field = root.field("encryption");
-    let encryption = encryption_field.as_ref().and_then(encryption);
-    if let (Some(field), true, None) = (&protected_field, protected, &encryption_field) {
+    let (encryption, former) = encryption_field
+        .as_ref()
+        .map(encryption)
+        .unwrap_or_default();
+    // A former passphrase alone is that of a target whose encryption is being dropped.
+    let has_encryption = encryption_field.is_some() && (encryption.is_some() || former.is_none());
+    if let (Some(field), true, false) = (&protected_field, protected, has_encryption) {
         field.fault(
             "needs [encryption]",
             format!("target `{name}` is protected and its states are not encrypted"),
@@ -121,7 +126,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     root.finish();
     Some(ParsedTarget {
         has_ssh,
-        has_encryption: encryption_field.is_some(),
+        has_encryption,
         has_values,
         has_secrets,
         file: doc.file.clone(),
@@ -130,6 +135,7 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
             protected,
             store,
             encryption,
+            former,
             values,
             secrets,
             env,
@@ -143,31 +149,41 @@ pub(crate) fn target(doc: &Doc<'_>, name: &TargetName) -> Option<ParsedTarget> {
     })
 }
 
-fn encryption(field: &Field<'_>) -> Option<EncryptionDef> {
-    let section = field.section("[encryption]")?;
-    let passphrase = section
-        .required("passphrase")
-        .and_then(|field| source(&field, false));
-    let mode = match section.field("mode") {
-        None => EncryptionMode::default(),
-        Some(field) => match field.string()?.as_str() {
-            "external" => EncryptionMode::External,
-            "pbkdf2" => EncryptionMode::Pbkdf2,
-            other => {
-                field.fault(
-                    "no such mode",
-                    format!("`{other}` is no mode"),
-                    Some("modes are `external` and `pbkdf2`".to_owned()),
-                );
-                EncryptionMode::default()
-            }
-        },
+/// How states are encrypted, and the former passphrase.
+fn encryption(field: &Field<'_>) -> (Option<EncryptionDef>, Option<Source>) {
+    let Some(section) = field.section("[encryption]") else {
+        return (None, None);
     };
+    let former = section.field("former");
+    let passphrase = match (section.field("passphrase"), &former) {
+        (None, Some(_)) if section.field("mode").is_none() => None,
+        _ => section.required("passphrase"),
+    };
+    let passphrase = passphrase.and_then(|field| source(&field, false));
+    let former = former.and_then(|field| source(&field, false));
+    let mode = mode_of(&section);
     section.finish();
-    Some(EncryptionDef {
-        passphrase: passphrase?,
-        mode,
-    })
+    let def = passphrase.map(|passphrase| EncryptionDef { passphrase, mode });
+    (def, former)
+}
+
+fn mode_of(section: &Section<'_>) -> EncryptionMode {
+    let Some(field) = section.field("mode") else {
+        return EncryptionMode::default();
+    };
+    match field.string().as_deref() {
+        None => EncryptionMode::default(),
+        Some("external") => EncryptionMode::External,
+        Some("pbkdf2") => EncryptionMode::Pbkdf2,
+        Some(other) => {
+            field.fault(
+                "no such mode",
+                format!("`{other}` is no mode"),
+                Some("modes are `external` and `pbkdf2`".to_owned()),
+            );
+            EncryptionMode::default()
+        }
+    }
 }
 
 fn require(section: &Section<'_>, name: &TargetName) -> Option<DrillDef> {

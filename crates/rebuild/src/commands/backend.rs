@@ -323,6 +323,20 @@ fn store_of(
                 .hint("nothing is served; `docs/stores.md` has the form of a store's address"),
         )
     };
+    if let Some(mib) = config.limits.state_mib
+        && u64::from(mib) * 1024 * 1024 > cloud_store::MAX_VALUE
+    {
+        let most = cloud_store::MAX_VALUE / 1024 / 1024;
+        return Err(Box::new(
+            Failure::new(
+                ExitCode::Unusable,
+                format!("`state_mib` of `[limits]` is {mib}, and a state in a bucket can have {most} at most"),
+            )
+            .hint(format!(
+                "let `state_mib` be {most} or less, or serve from a directory; nothing is served"
+            )),
+        ));
+    }
     let config = cloud_store::Config::of_address(text, chain).map_err(unusable)?;
     let store = CloudStore::open(&config).map_err(unusable)?;
     let stopped = |failure: Failure| {

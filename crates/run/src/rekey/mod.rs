@@ -5,14 +5,13 @@
 
 mod convert;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use phase_engine::{ExitCode, Failure, RunStatus};
 use process::Identity;
-use record::{RecordStore, StateMark};
+use record::RecordStore;
 use secrets::{KeyError, KeyFile, KeyMode, MemoryDir, Secret, Source, Stretching, TargetKey};
 use serde::Serialize;
 use store::lock::{Holder, LockNotice, TargetLock};
@@ -22,6 +21,7 @@ use tofu::encryption::KeySource;
 use crate::api::{Machine, Site};
 use crate::environment;
 use crate::error::{CallError, stopped, unusable};
+use crate::keyring::{self, Keyring, Side};
 use crate::open::{OnFaults, Opened, locked, moment, the_known_store, waiting_for};
 use crate::secret_book;
 use crate::stop::StopRequests;
@@ -111,7 +111,7 @@ fn former_passphrase(
     let source = match (&options.former_env, &options.former_file) {
         (Some(name), _) => Source::Env(name.clone()),
         (None, Some(file)) => Source::File(file.into()),
-        (None, None) => return Ok(None),
+        (None, None) => return opened.named_former(),
     };
     let machine = opened.machine;
     let secret = secret_book::fetch_one(
@@ -129,42 +129,6 @@ fn former_passphrase(
     Ok(Some(secret))
 }
 
-/// One of the two keys of a change.
-struct Side {
-    file: KeyFile,
-    key: TargetKey,
-    passphrase: Option<Secret>,
-}
-
-impl Side {
-    /// How OpenTofu gets it; none where nothing is encrypted.
-    fn source(
-        &self,
-        machine: &Machine,
-        memory: &MemoryDir,
-        name: &str,
-    ) -> Result<Option<KeySource>, Failure> {
-        let (Some(passphrase), Some(state_key)) = (&self.passphrase, self.key.state_key()) else {
-            return Ok(None);
-        };
-        if self.file.state_mode.as_deref() == Some("pbkdf2") {
-            return Ok(Some(KeySource::Pbkdf2 {
-                passphrase: passphrase.clone(),
-                iterations: None,
-            }));
-        }
-        let file = memory
-            .write(name, state_key.as_slice())
-            .map_err(|error| stopped(&error))?;
-        let program = vec![
-            machine.exe.display().to_string(),
-            "__key".to_owned(),
-            file.display().to_string(),
-        ];
-        Ok(Some(KeySource::External { program }))
-    }
-}
-
 fn held(
     opened: &Opened<'_>,
     store: &Arc<dyn Store>,
@@ -173,7 +137,6 @@ fn held(
 ) -> Result<Rekeyed, Failure> {
     let name = opened.target.name.as_str();
     let records = RecordStore::new(Arc::clone(store));
-    nothing_is_cut(opened, &records)?;
     let mut rekeyed = Rekeyed {
         schema: 1,
         target: name.to_owned(),
@@ -193,10 +156,19 @@ fn held(
     };
     let file = KeyFile::from_json(&found.bytes).map_err(|error| unusable(&error))?;
     let is_resumed = file.former.is_some();
-    let Some((old, new)) = sides(opened, file, former)? else {
+    nothing_is_cut(opened, &records, is_resumed)?;
+    let mut tag = found.tag;
+    let keys = match sides(opened, store, file, former)? {
+        Some(keys) => keys,
+        None => return Ok(rekeyed),
+    };
+    keyring::reconcile(&records, store, fence)?;
+    let Some(old) = &keys.former else {
+        // Nothing needs the former key any more.
+        put_keys(store, &keys.today.file, &tag)?;
         return Ok(rekeyed);
     };
-    let mut tag = found.tag;
+    let new = &keys.today;
     if !is_resumed {
         let both = KeyFile {
             former: Some(Box::new(old.file.clone())),
@@ -205,10 +177,11 @@ fn held(
         tag = put_keys(store, &both, &tag)?;
     }
     let memory = MemoryDir::create("rekey").map_err(|error| stopped(&error))?;
-    let sources = (
-        old.source(opened.machine, &memory, "former-key")?,
-        new.source(opened.machine, &memory, "key")?,
-    );
+    let sources = Sources {
+        old: old.source(opened.machine, &memory, "former-key")?,
+        new: new.source(opened.machine, &memory, "key")?,
+        writing: keys.writing(opened.machine, &memory)?.map(|(key, _)| key),
+    };
     let converter = Converter {
         machine: opened.machine,
         program: &opened.program,
@@ -216,23 +189,13 @@ fn held(
         memory: &memory,
         n_dirs: AtomicU64::new(0),
     };
-    let mut marks = BTreeMap::new();
     for prefix in [layout::STATES, layout::WORKSPACES] {
         for key in store.list(prefix).map_err(|error| stopped(&error))? {
             match turn(store, &key, &converter, &sources, fence) {
-                Ok(turned) => {
-                    let is_version = key.as_str().contains('@');
-                    if turned.is_new {
-                        *(if is_version {
-                            &mut rekeyed.n_versions
-                        } else {
-                            &mut rekeyed.n_states
-                        }) += 1;
-                    }
-                    if let Some(step) = layout::step_of_state(&key) {
-                        marks.insert(step.to_owned(), turned.mark);
-                    }
+                Ok(is_new) if key.as_str().contains('@') => {
+                    rekeyed.n_versions += usize::from(is_new);
                 }
+                Ok(is_new) => rekeyed.n_states += usize::from(is_new),
                 Err(failure) => {
                     tell_left(opened, &key, &failure);
                     rekeyed.needs_former.push(key.to_string());
@@ -240,7 +203,7 @@ fn held(
             }
         }
     }
-    mark(&records, &marks, fence)?;
+    keyring::reconcile(&records, store, fence)?;
     for key in store
         .list(layout::BUNDLES)
         .map_err(|error| stopped(&error))?
@@ -275,7 +238,11 @@ fn tell_left(opened: &Opened<'_>, key: &Key, failure: &Failure) {
 }
 
 /// What a cut call left is encrypted with the former key, and its rescue needs that one.
-fn nothing_is_cut(opened: &Opened<'_>, records: &RecordStore) -> Result<(), Failure> {
+fn nothing_is_cut(
+    opened: &Opened<'_>,
+    records: &RecordStore,
+    is_resumed: bool,
+) -> Result<(), Failure> {
     let name = &opened.target.name;
     let current = records.current().map_err(|error| stopped(&error))?;
     let is_cut = current.is_some_and(|record| {
@@ -286,6 +253,16 @@ fn nothing_is_cut(opened: &Opened<'_>, records: &RecordStore) -> Result<(), Fail
     });
     if !is_cut && !holds_rescue(&opened.paths.work()) {
         return Ok(());
+    }
+    if is_resumed {
+        return Err(Failure::new(
+            ExitCode::Stopped,
+            format!("a call on target `{name}` was cut while its key is being changed"),
+        )
+        .hint(format!(
+            "with both passphrases in `[encryption]` of targets/{name}.toml (`passphrase` and `former`), `rebuild up --target {name} \
+             --resume` or `rebuild down --target {name}` brings it to an end; nothing was touched"
+        )));
     }
     Err(Failure::new(
         ExitCode::Stopped,
@@ -312,9 +289,10 @@ fn holds_rescue(dir: &Path) -> bool {
 /// The former key and today's; nothing where they are the same.
 fn sides(
     opened: &Opened<'_>,
+    store: &Arc<dyn Store>,
     file: KeyFile,
     former: Option<&Secret>,
-) -> Result<Option<(Side, Side)>, Failure> {
+) -> Result<Option<Keyring>, Failure> {
     let name = &opened.target.name;
     let today = opened.passphrase.clone();
     let wrong = |which: &str, error: &KeyError| {
@@ -335,7 +313,7 @@ fn sides(
                 former: None,
                 ..file
             },
-            key,
+            key: Arc::new(key),
             passphrase,
         })
     };
@@ -345,10 +323,9 @@ fn sides(
         KeyMode::Passphrase => former.cloned().or_else(|| today.clone()),
     };
     if let Some(before) = file.former.clone() {
-        let passphrase = former_of(&before);
-        let old = side(*before, passphrase, "the former key")?;
-        let new = side(file, today, "today's key")?;
-        return Ok(Some((old, new)));
+        let former = former.cloned();
+        let keys = keyring::both(store, name, file, *before, today.as_ref(), || Ok(former))?;
+        return Ok(Some(keys));
     }
     // Everything is under today's passphrase already, or only the mode changes.
     let passphrase = match file.open(today.as_ref()) {
@@ -379,11 +356,14 @@ fn sides(
                 state_mode: mode,
                 ..file
             },
-            key,
+            key: Arc::new(key),
             passphrase: today,
         }
     };
-    Ok(Some((old, new)))
+    Ok(Some(Keyring {
+        today: new,
+        former: Some(old),
+    }))
 }
 
 fn put_keys(store: &Arc<dyn Store>, file: &KeyFile, tag: &Tag) -> Result<Tag, Failure> {
@@ -392,39 +372,33 @@ fn put_keys(store: &Arc<dyn Store>, file: &KeyFile, tag: &Tag) -> Result<Tag, Fa
         .map_err(|error| stopped(&error))
 }
 
-/// A state as it is now.
-struct Turned {
-    mark: StateMark,
-    is_new: bool,
+/// How OpenTofu gets the keys of a change; none where states lie open.
+struct Sources {
+    old: Option<KeySource>,
+    new: Option<KeySource>,
+    /// What today's key opens and the former one does not: told apart from what the former one opens, without either.
+    writing: Option<KeySource>,
 }
 
-/// Turns one state to today's key, unless that opens it already.
+/// Turns one state to today's key, unless that opens it already; tells whether it did.
 fn turn(
     store: &Arc<dyn Store>,
     key: &Key,
     converter: &Converter<'_>,
-    (old, new): &(Option<KeySource>, Option<KeySource>),
+    sources: &Sources,
     fence: u64,
-) -> Result<Turned, Failure> {
+) -> Result<bool, Failure> {
     let found = store
         .get(key)
         .map_err(|error| stopped(&error))?
         .ok_or_else(|| Failure::failed("it went away meanwhile"))?;
     let (header, bytes) = state_file::decode(&found.bytes).map_err(|error| stopped(&error))?;
-    let mark = |header: &StateHeader| StateMark {
-        lineage: header.lineage.clone(),
-        serial: header.serial,
-        digest: header.digest.clone(),
-    };
-    let plain = match converter.open(bytes, old.as_ref()) {
+    let plain = match converter.open(bytes, sources.old.as_ref()) {
         Ok(plain) => plain,
         // A change that was cut has come this far.
         Err(error) => {
-            return match converter.open(bytes, new.as_ref()) {
-                Ok(_) => Ok(Turned {
-                    mark: mark(&header),
-                    is_new: false,
-                }),
+            return match converter.open(bytes, sources.new.as_ref()) {
+                Ok(_) => Ok(false),
                 Err(_) => Err(stopped(&error)),
             };
         }
@@ -436,51 +410,21 @@ fn turn(
         header.serial + 1
     };
     let closed = converter
-        .close(&plain, serial, new.as_ref())
+        .close(&plain, serial, sources.writing.as_ref())
         .map_err(|error| stopped(&error))?;
     let turned =
         StateHeader::of(&closed, header.writer.clone(), fence).map_err(|error| stopped(&error))?;
+    let turned = StateHeader {
+        rekeyed_from: Some(header.digest.clone()),
+        ..turned
+    };
     if turned.lineage != header.lineage {
         return Err(Failure::failed("its lineage would not stay the same"));
     }
     let body = state_file::encode(&turned, &closed).map_err(|error| stopped(&error))?;
     settle::put_if_match(store.as_ref(), key, &body, &found.tag)
         .map_err(|error| stopped(&error))?;
-    Ok(Turned {
-        mark: mark(&turned),
-        is_new: true,
-    })
-}
-
-/// Lets the record know the states as they are now. A state that is none of those that it knew stays unexplained.
-fn mark(
-    records: &RecordStore,
-    marks: &BTreeMap<String, StateMark>,
-    fence: u64,
-) -> Result<(), Failure> {
-    let Some(mut current) = records.current().map_err(|error| stopped(&error))? else {
-        return Ok(());
-    };
-    let mut record = current.value.clone();
-    for entry in &mut record.standing {
-        let Some(known) = &mut entry.state else {
-            continue;
-        };
-        let turned = marks.get(&entry.step.key()).filter(|turned| {
-            turned.lineage == known.lineage
-                && (turned.serial == known.serial || turned.serial == known.serial + 1)
-        });
-        if let Some(turned) = turned {
-            *known = turned.clone();
-        }
-    }
-    if record == current.value {
-        return Ok(());
-    }
-    record.fence = fence;
-    records
-        .save(&mut current, record)
-        .map_err(|error| stopped(&error))
+    Ok(true)
 }
 
 /// Seals a bundle with today's key, unless that opens it already.

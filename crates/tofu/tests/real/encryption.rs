@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use secrets::Secret;
 use tofu::encryption::{
-    Fallback, KeySource, answer, answer_changing, dropping_environment, environment,
+    Ask, Fallback, KeySource, Keys, answer, answer_of, dropping_environment, environment,
 };
 use tofu::{ApplyWhat, PlanMode, PlanOptions, Session, StateFacts, with_next_serial};
 
@@ -28,7 +28,12 @@ pub(crate) fn be_a_key_provider(args: Vec<OsString>) -> ExitCode {
         None => answer(std::io::stdin(), std::io::stdout(), &key).unwrap(),
         Some(former) => {
             let former = std::fs::read(PathBuf::from(former)).unwrap();
-            answer_changing(std::io::stdin(), std::io::stdout(), &key, &former).unwrap();
+            let keys = Keys {
+                today: &key,
+                name: Some("second"),
+                former: Some(&former),
+            };
+            answer_of(std::io::stdin(), std::io::stdout(), Ask::Key, keys).unwrap();
         }
     }
     ExitCode::SUCCESS
