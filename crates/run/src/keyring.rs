@@ -13,6 +13,8 @@ use tofu::encryption::{self, Closed, Fallback, KeySource};
 
 use crate::api::Machine;
 use crate::error::{stopped, unusable};
+use crate::open::{Opened, REKEY};
+use crate::secret_book;
 
 /// So many keys of the store are named in a message.
 const NAMED: usize = 20;
@@ -133,6 +135,51 @@ impl Keyring {
             None => None,
         };
         Ok(former.map(|former| encryption::dropping_environment(&former)))
+    }
+}
+
+impl Opened<'_> {
+    /// Opens the target's key; while a change of it stands unfinished, the former one as well.
+    pub(crate) fn keyring(&self, file: KeyFile) -> Result<Keyring, Failure> {
+        if let Some(before) = file.former.clone() {
+            let store = self.storage.current();
+            let today = self.passphrase.as_ref();
+            return both(&store, &self.target.name, file, *before, today, || {
+                self.named_former()
+            });
+        }
+        let key = file.open(self.passphrase.as_ref()).map_err(|error| {
+            unusable(&error).hint(format!(
+                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
+                self.target.name
+            ))
+        })?;
+        let today = Side {
+            file,
+            key: Arc::new(key),
+            passphrase: self.passphrase.clone(),
+        };
+        Ok(Keyring {
+            today,
+            former: None,
+        })
+    }
+
+    /// The former passphrase, where the target's file names one.
+    pub(crate) fn named_former(&self) -> Result<Option<Secret>, Failure> {
+        let Some(source) = &self.target.former else {
+            return Ok(None);
+        };
+        let secret = secret_book::fetch_one(
+            source,
+            "former passphrase",
+            self.target.name.as_str(),
+            self.machine,
+            self.secrets.root(),
+        )
+        .map_err(|error| unusable(&error).hint(error.hint()))?;
+        self.masker.add("former passphrase", &secret);
+        Ok(Some(secret))
     }
 }
 

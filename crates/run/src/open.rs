@@ -71,7 +71,7 @@ pub(crate) struct Workspace {
 }
 
 /// How a target gets another key.
-const REKEY: &str = "`rebuild state rekey --target T` takes everything to another one";
+pub(crate) const REKEY: &str = "`rebuild state rekey --target T` takes everything to another one";
 
 /// What faults of `rebuild.toml` do to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -645,49 +645,6 @@ impl<'m> Opened<'m> {
         KeyFile::from_json(&found.bytes)
             .map(Some)
             .map_err(|error| unusable(&error))
-    }
-
-    /// Opens the target's key; while a change of it stands unfinished, the former one as well.
-    fn keyring(&self, file: KeyFile) -> Result<Keyring, Failure> {
-        if let Some(before) = file.former.clone() {
-            let store = self.storage.current();
-            let today = self.passphrase.as_ref();
-            return keyring::both(&store, &self.target.name, file, *before, today, || {
-                self.named_former()
-            });
-        }
-        let key = file.open(self.passphrase.as_ref()).map_err(|error| {
-            unusable(&error).hint(format!(
-                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
-                self.target.name
-            ))
-        })?;
-        let today = Side {
-            file,
-            key: Arc::new(key),
-            passphrase: self.passphrase.clone(),
-        };
-        Ok(Keyring {
-            today,
-            former: None,
-        })
-    }
-
-    /// The former passphrase, where the target's file names one.
-    pub(crate) fn named_former(&self) -> Result<Option<Secret>, Failure> {
-        let Some(source) = &self.target.former else {
-            return Ok(None);
-        };
-        let secret = secret_book::fetch_one(
-            source,
-            "former passphrase",
-            self.target.name.as_str(),
-            self.machine,
-            self.secrets.root(),
-        )
-        .map_err(|error| unusable(&error).hint(error.hint()))?;
-        self.masker.add("former passphrase", &secret);
-        Ok(Some(secret))
     }
 
     /// A state that was encrypted in one mode can't be read in the other.
