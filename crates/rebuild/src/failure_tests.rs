@@ -96,3 +96,18 @@ fn a_document_lists_faults_by_their_place() {
         (&"rebuild.toml".into(), &1.into())
     );
 }
+
+#[test]
+fn no_failure_of_a_call_ends_in_nothing_to_do() {
+    for exit in [
+        ExitCode::Failed,
+        ExitCode::Stopped,
+        ExitCode::Unusable,
+        ExitCode::Interrupted,
+    ] {
+        let failure = Failure::from(phase_engine::Failure::new(exit, "x"));
+        assert!(failure.hint.is_some(), "{exit:?}");
+    }
+    let known = phase_engine::Failure::new(ExitCode::Failed, "x").hint("this");
+    assert_eq!(Failure::from(known).hint.as_deref(), Some("this"));
+}

@@ -8,7 +8,7 @@ use phase_engine::{
 use crate::time::rounded;
 use crate::{
     Applied, CallRecord, Detail, ErrorRecord, PhaseRecord, PhaseStatus, PlannedWork, Record,
-    RecordError, StandingEntry, Starting, StepRecord, Suspect, Time,
+    RecordError, StandingEntry, Starting, StepRecord, Suspect, Time, Writing,
 };
 
 /// Which of a phase's times is running.
@@ -325,25 +325,54 @@ impl Fold<'_> {
                 step.definition.clone_from(&definition);
                 step.planned = Some(starting.planned.clone());
                 self.stand(id, *starting, definition.unwrap_or_default());
+                self.writes(id);
             }
             StepEvent::Succeeded => {
                 step.ended = Some(now);
                 step.planned = None;
                 if let Some(standing) = self.standing(id) {
                     standing.settle();
+                    standing.writing = None;
                 }
             }
-            StepEvent::Failed | StepEvent::Interrupted => step.ended = Some(now),
-            StepEvent::TeardownStarted => step.host = Some(host),
+            StepEvent::Failed | StepEvent::Interrupted => {
+                step.ended = Some(now);
+                self.wrote(id);
+            }
+            StepEvent::TeardownStarted => {
+                step.host = Some(host);
+                self.writes(id);
+            }
             StepEvent::TornDown | StepEvent::Forgotten => {
                 self.record.standing.retain(|entry| entry.step != *id);
             }
-            StepEvent::Verified | StepEvent::VerifyFailed | StepEvent::TeardownFailed => {}
+            StepEvent::Verified | StepEvent::VerifyFailed | StepEvent::TeardownFailed => {
+                self.wrote(id);
+            }
         }
         if let Some(detail) = detail {
             self.detail(id, detail);
         }
         Ok(())
+    }
+
+    /// From now on the state of a step may be written.
+    fn writes(&mut self, id: &StepId) {
+        let writing = Writing {
+            host: Some(self.call.host.clone()),
+            since: self.now,
+        };
+        if let Some(standing) = self.standing(id).filter(|entry| entry.has_state()) {
+            standing.writing = Some(writing);
+        }
+    }
+
+    /// Nobody writes the state of a step any more. What it came to is in the detail, or for the next call to see.
+    fn wrote(&mut self, id: &StepId) {
+        let writing = self.standing(id).and_then(|entry| entry.writing.as_mut());
+        if let Some(writing) = writing {
+            writing.host = None;
+        }
     }
 
     /// Replaces what stands of a step as its apply begins, at its place in order of application.
@@ -377,6 +406,7 @@ impl Fold<'_> {
                 applied,
                 previous: Vec::new(),
                 state: None,
+                writing: None,
                 outputs: Default::default(),
                 adopted: None,
             },
@@ -388,6 +418,7 @@ impl Fold<'_> {
     fn detail(&mut self, id: &StepId, detail: Detail) {
         let Detail {
             starting: _,
+            writes,
             planned,
             state,
             made,
@@ -397,6 +428,9 @@ impl Fold<'_> {
         } = detail;
         let (now, run) = (self.now, self.record.run.clone());
         let host = self.call.host.clone();
+        if writes {
+            self.writes(id);
+        }
         let step = self.step_record(id);
         if !planned.is_empty() {
             let work = step.planned.get_or_insert_with(PlannedWork::default);
@@ -426,6 +460,7 @@ impl Fold<'_> {
         }
         if let (Some(state), Some(standing)) = (state, self.standing(id)) {
             standing.state = Some(state);
+            standing.writing = None;
         }
         for (address, provider) in suspects {
             let known = |suspect: &Suspect| suspect.step == *id && suspect.address == address;

@@ -36,7 +36,7 @@ pub use parts::{
 pub use record::Record;
 pub use record_store::{Listed, Loaded, RecordStore};
 pub use schema::{NewerSchema, SCHEMA, Schema, json_schemas};
-pub use standing::{Adopted, Applied, StandingEntry, StateMark};
+pub use standing::{Adopted, Applied, StandingEntry, StateMark, Writing};
 pub use status::{LockShown, StatusDocument, TargetState};
 pub use time::Time;
 pub use values::{Input, Outputs, RecordedValue, Values};

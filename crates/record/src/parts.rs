@@ -414,6 +414,8 @@ pub struct Starting {
 pub struct Detail {
     /// The apply begins. Needed with every start.
     pub starting: Option<Box<Starting>>,
+    /// The state of the step is about to be changed outside of an apply or a teardown of it, which say so themselves.
+    pub writes: bool,
     /// More of what is going to be created and replaced.
     pub planned: Vec<PlannedChange>,
     /// The state as it is now.

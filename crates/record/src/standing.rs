@@ -65,6 +65,19 @@ pub struct StateMark {
     pub digest: String,
 }
 
+/// A change of a step's state that has begun, and whose outcome the record does not know: an apply, a destroy, an import.
+///
+/// It is stored before anything may write the state, and goes with the first mark of the state that is stored after it.
+/// So a state of the recorded lineage that is newer than the recorded one is explained by it, and by nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Writing {
+    /// The machine that is at it, or was when its call was cut; none once it is seen to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Since when.
+    pub since: Time,
+}
+
 /// Where a step's state was kept before it was taken over. It was left there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Adopted {
@@ -124,6 +137,9 @@ pub struct StandingEntry {
     /// Its state, where its kind has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateMark>,
+    /// What may be changing that state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writing: Option<Writing>,
     /// Its outputs that are not sensitive.
     #[serde(default, skip_serializing_if = "Outputs::is_empty")]
     pub outputs: Outputs,
@@ -154,6 +170,40 @@ impl StandingEntry {
     /// Gives the last apply that ended well: what preflight and a re-verify hold the world against.
     pub fn as_applied(&self) -> Option<&Applied> {
         self.teardown_order().find(|applied| !applied.attempted)
+    }
+
+    /// Says whether its kind has a state.
+    pub fn has_state(&self) -> bool {
+        matches!(self.kind.as_str(), "tofu" | "nodes")
+    }
+
+    /// Says whether a state is the recorded one, or one that the change of it that has begun may have made: of its
+    /// lineage, and newer.
+    pub fn explains(&self, found: &StateMark) -> bool {
+        match &self.state {
+            Some(known) if found == known => true,
+            Some(known) => {
+                // A first state may be given its lineage later, once.
+                let is_of_it = found.lineage == known.lineage || known.lineage.is_empty();
+                self.writing.is_some() && is_of_it && found.serial > known.serial
+            }
+            None => true,
+        }
+    }
+
+    /// Takes what the store has for what the change of the state came to that had begun, where that explains it. Only
+    /// once nobody is at it any more. Says whether anything changed.
+    pub fn settle_writing(&mut self, found: Option<StateMark>) -> bool {
+        let is_explained = match &found {
+            Some(found) => self.explains(found),
+            None => self.state.is_none(),
+        };
+        if self.writing.is_none() || !is_explained {
+            return false;
+        }
+        self.writing = None;
+        self.state = found;
+        true
     }
 
     /// Gives the bundles to tear it down with: the one last attempted, then those before it.

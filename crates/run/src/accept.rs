@@ -102,10 +102,36 @@ impl TargetWorld<'_, '_> {
             .map(|change| self.bench.masked(change.address()))
             .collect();
         self.guard_lost(step, &gone)?;
-        // The call is recorded before the state is touched: cut after that, `accept` goes on from the new state.
-        mending.append(self, Vec::new())?;
-        if !is_as_recorded {
-            self.store_refreshed(step, &session, &plan)?;
+        // The call is recorded before the state is touched, and that it is: cut after that, the new state is explained.
+        if is_as_recorded {
+            mending.append(self, Vec::new())?;
+        } else {
+            let begins = Detail {
+                writes: true,
+                ..Detail::default()
+            };
+            mending.append(
+                self,
+                vec![Entry::Note {
+                    step: id.clone(),
+                    detail: begins,
+                }],
+            )?;
+            if let Err(failure) = self.store_refreshed(step, &session, &plan) {
+                let detail = Detail {
+                    state: self.bench.mark(id).ok().flatten(),
+                    ..Detail::default()
+                };
+                // Where that can't be stored either, the next call sees what it came to.
+                let _ = mending.append(
+                    self,
+                    vec![Entry::Note {
+                        step: id.clone(),
+                        detail,
+                    }],
+                );
+                return Err(failure);
+            }
         }
         let detail = Detail {
             state: self.bench.mark(id)?,

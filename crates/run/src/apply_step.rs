@@ -249,25 +249,18 @@ impl TargetWorld<'_, '_> {
         session: &Session,
         outcome: &Outcome,
     ) -> Vec<(Option<ResourceAddress>, Option<String>)> {
-        let mut suspects = outcome.suspects();
+        let mut suspects = outcome.may_exist();
         if suspects.is_empty() {
             return Vec::new();
         }
         // It was interrupted, and what it left has to be known all the same.
         session.leave_undisturbed();
         if let Ok(facts) = self.bench.facts(step, session) {
-            suspects.retain(|address| !facts.addresses.contains(address));
+            suspects.retain(|one| !facts.addresses.contains(&one.address));
         }
         suspects
             .into_iter()
-            .filter_map(|address| {
-                let provider = outcome
-                    .planned
-                    .iter()
-                    .find(|change| change.address() == address)
-                    .map(|change| change.resource.implied_provider.clone());
-                Some((Some(ResourceAddress::new(address).ok()?), provider))
-            })
+            .filter_map(|one| Some((Some(ResourceAddress::new(one.address).ok()?), one.provider)))
             .collect()
     }
 }

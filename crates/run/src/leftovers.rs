@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
 use platform::WORKSPACE_PHASE;
 use process::{Exit, Identity, Liveness, Waited, wait_until_dead};
-use record::Record;
+use record::{Record, StandingEntry};
 use secrets::{Masker, MemoryDir};
-use tofu::{Leftover, Outcome, StepDir};
+use tofu::{Leftover, MayExist, Outcome, StepDir};
 
 use crate::bench::Bench;
 use crate::error::stopped;
@@ -50,22 +50,10 @@ impl Found {
                 // It came to its end by itself, and wrote down all that it had made.
                 outcome.end(Exit::Code(1));
             }
-            let provider = |address: &str| {
-                let planned = outcome
-                    .planned
-                    .iter()
-                    .find(|change| change.address() == address);
-                planned.map(|change| change.resource.implied_provider.clone())
-            };
-            return outcome
-                .suspects()
-                .into_iter()
-                .filter_map(|address| {
-                    let provider = provider(&address);
-                    let address = ResourceAddress::new(address).ok()?;
-                    Some((Some(masking::address(masker, address)), provider))
-                })
-                .collect();
+            return suspected(outcome.may_exist(), masker);
+        }
+        if !leftover.suspects.is_empty() {
+            return suspected(leftover.suspects.clone(), masker);
         }
         // What it told is lost with the memory that held it: the machine went down.
         let is_tofu_apply = leftover.identity.is_some()
@@ -73,7 +61,7 @@ impl Found {
             && self.errored.is_empty()
             && record
                 .and_then(|record| record.standing_of(&self.step))
-                .is_some_and(|entry| matches!(entry.kind.as_str(), "tofu" | "nodes"));
+                .is_some_and(StandingEntry::has_state);
         let planned = record
             .and_then(|record| record.step(&self.step))
             .and_then(|step| step.planned.as_ref())
@@ -91,6 +79,15 @@ impl Found {
         }
         suspects
     }
+}
+
+/// What may exist in no state, as a record has it.
+fn suspected(found: Vec<MayExist>, masker: &Masker) -> Vec<Suspected> {
+    let found = found.into_iter().filter_map(|one| {
+        let address = ResourceAddress::new(one.address).ok()?;
+        Some((Some(masking::address(masker, address)), one.provider))
+    });
+    found.collect()
 }
 
 impl Bench<'_> {
@@ -150,6 +147,16 @@ impl Bench<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Forgets what ended acts of these steps may have made: the record has it.
+    pub(crate) fn forget_ended<'s>(&self, steps: impl IntoIterator<Item = &'s StepId>) {
+        for step in steps {
+            // What can't be removed is recorded once more by the next call.
+            if let Ok(dir) = self.step_dir(step) {
+                let _ = dir.forget_ended();
+            }
+        }
     }
 
     /// Forgets what dead children left, once all of it is in the record and the store.

@@ -7,7 +7,7 @@ use platform::{ExecStep, StepDef, StepKind, TofuStep};
 use preflight::{
     Looked, PlanFacts, Recorded, StateFacts, StateObservation, StepObservation, explained_outputs,
 };
-use record::{Applied, StandingEntry};
+use record::{Applied, StandingEntry, StateMark};
 use state_backend::BackendError;
 use tofu::{PlanDocument, PlanMode, PlanOptions, Planned, Session};
 
@@ -207,6 +207,22 @@ impl Bench<'_> {
                 message: message(&error),
             },
         };
+        // One that is being changed, or was when its call was cut elsewhere, is as recorded as far as that explains it.
+        if let StateFacts::Present {
+            lineage,
+            serial,
+            digest,
+        } = &found
+        {
+            let mark = StateMark {
+                lineage: lineage.clone(),
+                serial: *serial,
+                digest: digest.clone(),
+            };
+            if entry.writing.is_some() && entry.explains(&mark) {
+                return None;
+            }
+        }
         entry.state.as_ref().map(|mark| StateObservation {
             recorded: Recorded {
                 lineage: mark.lineage.clone(),

@@ -27,31 +27,43 @@ impl Held<'_> {
         let Some(record) = ledger.record() else {
             return Ok(());
         };
-        let cut: Vec<StepRecord> = record
-            .steps
-            .iter()
-            .filter(|step| matches!(step.status, StepStatus::Started | StepStatus::TearingDown))
-            .filter(|step| step.host.as_deref().is_some_and(|host| host != here))
-            .cloned()
-            .collect();
+        let cut = cut_elsewhere(record, here);
         if cut.is_empty() {
             return Ok(());
         }
-        if let Some(step) = cut.iter().find(|step| step.host.as_deref() != lost) {
-            return Err(elsewhere(step, self.bench.target.name.as_str()));
+        if let Some(at_work) = cut.iter().find(|cut| Some(cut.host.as_str()) != lost) {
+            return Err(elsewhere(at_work, self.bench.target.name.as_str()));
         }
         let standing = Standing(ledger.view());
         let mut suspects = Vec::new();
-        for step in &cut {
+        for cut in &cut {
             self.bench
                 .server
                 .backend()
-                .release_lock_of_dead(&step.step.key(), &|writer| {
+                .release_lock_of_dead(&cut.step.key(), &|writer| {
                     Some(writer.host.as_str()) == lost
                 })
                 .map_err(|error| stopped(&error))?;
-            suspects.extend(self.suspects_of(step, &standing)?);
+            if let Some(step) = record.step(&cut.step) {
+                suspects.extend(self.suspects_of(step, &standing)?);
+            }
         }
+        // What its states came to is known now: nobody writes them any more.
+        let mut settled = record.clone();
+        self.bench
+            .settle_writings(&mut settled, |host| host == lost)?;
+        for writing in settled
+            .standing
+            .iter_mut()
+            .filter_map(|e| e.writing.as_mut())
+        {
+            // What that machine can't have written is told as what it is, and nobody is asked for the machine again.
+            writing.host = writing
+                .host
+                .take()
+                .filter(|host| Some(host.as_str()) != lost);
+        }
+        let states = settled.standing;
         let now = Time::from((self.bench.machine.now)());
         let decision = Decision {
             kind: DecisionKind::LostHost,
@@ -63,6 +75,7 @@ impl Held<'_> {
         ledger
             .change(|record| {
                 record.decisions.push(decision);
+                record.standing = states;
                 for (step, address, provider) in suspects {
                     suspect(record, step, address, provider, lost, now);
                 }
@@ -134,6 +147,36 @@ impl Held<'_> {
     }
 }
 
+/// A step that was at work on another machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    step: StepId,
+    host: String,
+}
+
+/// The steps whose apply or teardown was cut on another machine than `here`, or that had begun to write their state there.
+fn cut_elsewhere(record: &Record, here: &str) -> Vec<Cut> {
+    let at_work = record
+        .steps
+        .iter()
+        .filter(|step| matches!(step.status, StepStatus::Started | StepStatus::TearingDown))
+        .filter_map(|step| Some((&step.step, step.host.as_ref()?)));
+    let writing = record
+        .standing
+        .iter()
+        .filter_map(|entry| Some((&entry.step, entry.writing.as_ref()?.host.as_ref()?)));
+    let mut cut: Vec<Cut> = Vec::new();
+    for (step, host) in at_work.chain(writing) {
+        if host != here && cut.iter().all(|cut| cut.step != *step) {
+            cut.push(Cut {
+                step: step.clone(),
+                host: host.clone(),
+            });
+        }
+    }
+    cut
+}
+
 fn suspect(
     record: &mut Record,
     step: StepId,
@@ -159,15 +202,54 @@ fn suspect(
     }
 }
 
-fn elsewhere(step: &StepRecord, target: &str) -> Failure {
-    let host = step.host.as_deref().unwrap_or_default();
+fn elsewhere(cut: &Cut, target: &str) -> Failure {
+    let Cut { step, host } = cut;
     Failure::new(
         ExitCode::Stopped,
-        format!("step `{}` was at work on host `{host}` when its call was cut", step.step),
+        format!("step `{step}` was at work on host `{host}` when its call was cut"),
     )
     .because("what it made since, and a state that it could not write, are known there alone")
     .hint(format!(
         "run `rebuild` on `{host}`, which brings both to the store; if that machine is lost for good, name it: \
          `rebuild suspects --target {target} --lost-host {host}` lists what it may have made, and `up --resume` and `down` take `--lost-host {host}` too"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_at_work_on_another_machine_is_found_by_its_step_and_by_its_state() {
+        let at = "2027-01-15T08:00:00Z";
+        let step = |name: &str, status: &str, host: &str| json!({ "step": name, "status": status, "host": host });
+        let stands = |name: &str, writer: Option<&str>| {
+            let mut entry = json!({ "step": name, "kind": "tofu", "bundle": "b", "values": {}, "run": "R1", "since": at });
+            if let Some(host) = writer {
+                entry["writing"] = json!({ "host": host, "since": at });
+            }
+            entry
+        };
+        let mut seen_to_its_end = stands("1.seen", None);
+        seen_to_its_end["writing"] = json!({ "since": at });
+        let record: Record = serde_json::from_value(json!({
+            "schema": 1, "fence": 1, "run": "R1", "platform": "lab", "target": "drill", "status": "interrupted",
+            "first_start": at, "calls": [], "phases": [],
+            "steps": [step("1.cut", "started", "far"), step("1.here", "started", "near"), step("1.proven", "verified", "far"),
+                      step("1.settled", "succeeded", "near"), step("1.going", "tearing-down", "far")],
+            "standing": [stands("1.cut", Some("far")), stands("1.here", Some("near")), stands("1.proven", None),
+                         stands("1.settled", Some("far")), seen_to_its_end]
+        }))
+        .unwrap();
+        let cut = |here: &str| -> Vec<String> {
+            let cut = cut_elsewhere(&record, here);
+            cut.into_iter()
+                .map(|cut| format!("{} {}", cut.step, cut.host))
+                .collect()
+        };
+        assert_eq!(cut("near"), ["1.cut far", "1.going far", "1.settled far"]);
+        assert_eq!(cut("far"), ["1.here near"]);
+    }
 }

@@ -303,10 +303,13 @@ impl Mending {
                 .change(|record| record.decisions.extend(consents))
                 .map_err(|error| stopped(&error))?;
         }
+        let ended = crate::standing::ended_badly(&entries);
         book.inner.append(entries).map_err(|error| {
             Failure::of(ExitCode::Failed, &error)
                 .hint("nothing more was begun; type the same command again")
-        })
+        })?;
+        world.bench.forget_ended(&ended);
+        Ok(())
     }
 
     /// Stores one event of a step.

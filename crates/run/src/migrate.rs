@@ -297,6 +297,7 @@ impl Migration<'_, '_> {
                     applied,
                     previous: Vec::new(),
                     state,
+                    writing: None,
                     outputs,
                     adopted: Some(adopted),
                     formerly: Default::default(),

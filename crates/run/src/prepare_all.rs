@@ -54,10 +54,7 @@ impl TargetWorld<'_, '_> {
                         "interrupted before anything was applied",
                     );
                     let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                    // One of those who work at once says it for all of them.
-                    if !failures.iter().any(|(_, failure)| failure.is_interrupt()) {
-                        failures.push((index, stopped));
-                    }
+                    add_interrupt(&mut failures, index, stopped);
                     return;
                 }
                 if let Err(failure) = self.prepare_one(&today, def, tofu) {
@@ -78,15 +75,7 @@ impl TargetWorld<'_, '_> {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         failures.sort_by_key(|(index, _)| *index);
-        let mut failures = failures.into_iter().map(|(_, failure)| failure);
-        let Some(mut first) = failures.next() else {
-            return Ok(());
-        };
-        for failure in failures {
-            first.causes.push(failure.what);
-            first.causes.extend(failure.causes);
-        }
-        Err(first)
+        merged(failures.into_iter().map(|(_, failure)| failure))
     }
 
     fn prepare_one(
@@ -188,6 +177,26 @@ impl TargetWorld<'_, '_> {
     }
 }
 
+/// One of those who work at once says for all of them that they were interrupted.
+fn add_interrupt(failures: &mut Vec<(usize, Failure)>, index: usize, stopped: Failure) {
+    if !failures.iter().any(|(_, failure)| failure.is_interrupt()) {
+        failures.push((index, stopped));
+    }
+}
+
+/// One failure of several: what the others say is a cause of the first.
+fn merged(failures: impl IntoIterator<Item = Failure>) -> Result<(), Failure> {
+    let mut failures = failures.into_iter();
+    let Some(mut first) = failures.next() else {
+        return Ok(());
+    };
+    for failure in failures {
+        first.causes.push(failure.what);
+        first.causes.extend(failure.causes);
+    }
+    Err(first)
+}
+
 /// A failed `init`: a surplus entry of a lock file is a definitions fault, and named.
 fn unusable_init(error: &RunError) -> Failure {
     let mut failure = tofu_failure(error, ExitCode::Unusable);
@@ -247,5 +256,34 @@ impl Passed {
         if let Ok(bytes) = serde_json::to_vec(&all) {
             let _ = write_passing(&self.path, &bytes, 0o600);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_of_several_at_once_is_told_once() {
+        let stopped = || Failure::new(ExitCode::Interrupted, "interrupted");
+        let mut failures = vec![(0, Failure::new(ExitCode::Unusable, "a.tf is wrong"))];
+        for index in 1..4 {
+            add_interrupt(&mut failures, index, stopped());
+        }
+        let all = merged(failures.into_iter().map(|(_, failure)| failure)).unwrap_err();
+        assert_eq!(
+            (all.what.as_str(), all.exit),
+            ("a.tf is wrong", ExitCode::Unusable)
+        );
+        assert_eq!(all.causes, ["interrupted"]);
+        let mut alone = Vec::new();
+        add_interrupt(&mut alone, 2, stopped());
+        add_interrupt(&mut alone, 1, stopped());
+        let alone = merged(alone.into_iter().map(|(_, failure)| failure)).unwrap_err();
+        assert!(
+            alone.causes.is_empty(),
+            "no cause that says what it is a cause of"
+        );
+        assert!(merged([]).is_ok());
     }
 }

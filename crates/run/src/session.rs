@@ -163,8 +163,12 @@ impl Held<'_> {
                 let entries = &mut settled.standing;
                 if let Some(entry) = entries.iter_mut().find(|entry| entry.step == *step) {
                     entry.state = Some(mark);
+                    entry.writing = None;
                 }
             }
+            // Of what was written on another machine `settle_lost_hosts` asks whether it is lost.
+            let here = bench.machine.host.as_str();
+            bench.settle_writings(&mut settled, |host| host.is_none_or(|host| host == here))?;
             self.clear_suspects(&mut settled, &standing);
             if settled != *record {
                 ledger
@@ -284,13 +288,15 @@ impl Held<'_> {
     pub(crate) fn with_first<'a>(&'a self, ledger: RecordLedger) -> CallLedger<'a> {
         let mut is_first = true;
         let consents = Arc::clone(&self.bench.consents);
-        CallLedger::new(ledger, Arc::clone(&self.bench.ui), consents, move || {
+        let before = move || {
             if is_first {
                 self.write_first()?;
                 is_first = false;
             }
             self.bench.library.flush()
-        })
+        };
+        let ended = |steps: &[StepId]| self.bench.forget_ended(steps);
+        CallLedger::new(ledger, Arc::clone(&self.bench.ui), consents, before, ended)
     }
 
     pub(crate) fn write_first(&self) -> Result<(), Failure> {

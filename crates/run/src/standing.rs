@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
-use phase_engine::{CallKind, Entry, Failure, Ledger, LedgerError, PhaseId, StepId, StepStatus};
+use phase_engine::{
+    CallKind, Entry, Failure, Ledger, LedgerError, PhaseId, StepEvent, StepId, StepStatus,
+};
 use record::{Decision, Detail, Record, RecordLedger, RecordView, StandingEntry};
 
 use crate::bench::Consents;
@@ -57,11 +59,29 @@ impl Standing {
     }
 }
 
+/// The steps whose acts are seen to have ended badly, by entries that are stored.
+pub(crate) fn ended_badly(entries: &[Entry<Detail>]) -> Vec<StepId> {
+    let ended = entries.iter().filter_map(|entry| match entry {
+        Entry::Step { step, event, .. } => matches!(
+            event,
+            StepEvent::Failed
+                | StepEvent::Interrupted
+                | StepEvent::VerifyFailed
+                | StepEvent::TeardownFailed
+        )
+        .then(|| step.clone()),
+        _ => None,
+    });
+    ended.collect()
+}
+
 /// The call's ledger. Whatever an entry refers to is in the store before the entry is.
 pub(crate) struct CallLedger<'a> {
     /// The ledger that writes the record.
     inner: RecordLedger,
     before: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
+    /// Hears which steps' bad ends are stored.
+    ended: Box<dyn Fn(&[StepId]) + 'a>,
     decisions: Vec<Decision>,
     /// What a person agrees to while the call goes on.
     consents: Consents,
@@ -75,10 +95,12 @@ impl<'a> CallLedger<'a> {
         ui: Arc<dyn Ui>,
         consents: Consents,
         before: impl FnMut() -> Result<(), Failure> + 'a,
+        ended: impl Fn(&[StepId]) + 'a,
     ) -> Self {
         Self {
             inner,
             before: Box::new(before),
+            ended: Box::new(ended),
             decisions: Vec::new(),
             consents,
             ui,
@@ -125,7 +147,9 @@ impl Ledger<Detail> for CallLedger<'_> {
             Entry::CallBegan { kind } => Some(*kind),
             _ => None,
         });
+        let ended = ended_badly(&entries);
         self.inner.append(entries)?;
+        (self.ended)(&ended);
         if let (Some(CallKind::New | CallKind::Resume), Some(record)) = (began, self.record()) {
             self.ui.tell(&Notice::Run {
                 id: record.run.to_string(),

@@ -245,3 +245,39 @@ fn shows_only_a_cut(report: &Report) -> bool {
     let mut verdicts = report.phases.iter().map(|phase| phase.verdict);
     verdicts.clone().any(is_cut) && verdicts.all(|verdict| verdict.is_clean() || is_cut(verdict))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_is_what_stopped_it_only_where_nothing_else_did() {
+        let report = |verdicts: &[&str]| -> Report {
+            let phases: Vec<_> = verdicts
+                .iter()
+                .enumerate()
+                .map(|(n, verdict)| {
+                    serde_json::json!({ "id": n.to_string(), "verdict": verdict, "findings": [],
+                                        "notes": [], "seconds": 0.0 })
+                })
+                .collect();
+            serde_json::from_value(serde_json::json!({
+                "schema": 1, "target": "drill", "verdict": "stopped", "phases": phases, "notes": [], "seconds": 0.0
+            }))
+            .unwrap()
+        };
+        for (verdicts, expected) in [
+            (&["clean", "not-run"][..], true),
+            (&["undecided"], true),
+            (&["clean"], false),
+            (&["not-run", "drifted"], false),
+            (&["state-unexplained"], false),
+        ] {
+            assert_eq!(
+                shows_only_a_cut(&report(verdicts)),
+                expected,
+                "{verdicts:?}"
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The states in the store, as the steps of a call see them.
 
 use phase_engine::{ExitCode, Failure, StepId};
-use record::StateMark;
+use record::{Record, StateMark};
 use tofu::{Session, StateFacts};
 
 use crate::bench::Bench;
@@ -73,6 +73,26 @@ impl Bench<'_> {
                  makes it big; `rebuild down` goes on",
             )),
         }
+    }
+
+    /// Takes the states as they are now for what their changes came to that have begun and whose end is not recorded:
+    /// those of the machines that `is_over` says are at work no more. What such a change can't have made stays
+    /// unexplained.
+    pub(crate) fn settle_writings(
+        &self,
+        record: &mut Record,
+        is_over: impl Fn(Option<&str>) -> bool,
+    ) -> Result<(), Failure> {
+        for entry in &mut record.standing {
+            let Some(writing) = &entry.writing else {
+                continue;
+            };
+            if is_over(writing.host.as_deref()) {
+                let found = self.mark(&entry.step)?;
+                entry.settle_writing(found);
+            }
+        }
+        Ok(())
     }
 
     /// Facts of a step's state. An encrypted one is read by OpenTofu, through `session`.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
 use platform::StepKind;
-use record::{CallCommand, Decision, DecisionKind, Record, RecordLedger, StateMark, Suspect, Time};
+use record::{
+    CallCommand, Decision, DecisionKind, Record, RecordLedger, StateMark, Suspect, Time, Writing,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -450,7 +452,14 @@ impl Held<'_> {
         let session = bench
             .applied_session(&entry, &entry.applied, &source, def, tofu, &standing)?
             .session;
+        let since = Time::from((bench.machine.now)());
+        let host = bench.machine.host.clone();
+        ledger
+            .change(|record| writes(record, step, host, since))
+            .map_err(|error| stopped(&error))?;
         session.import(address.as_str(), id).map_err(|error| {
+            // Where that can't be told now, the next call sees what it came to.
+            let _ = self.import_failed(ledger);
             let failure = tofu_failure(&error, ExitCode::Failed);
             failure.hint(format!(
                 "it is suspected as before; `rebuild suspects --target {}` lists what is left",
@@ -480,6 +489,32 @@ impl Held<'_> {
     }
 }
 
+impl Held<'_> {
+    /// A failed import is at work no more, and may have written all the same.
+    fn import_failed(&self, ledger: &mut RecordLedger) -> Result<(), Failure> {
+        let Some(mut settled) = ledger.record().cloned() else {
+            return Ok(());
+        };
+        let here = self.bench.machine.host.as_str();
+        self.bench
+            .settle_writings(&mut settled, |host| host == Some(here))?;
+        ledger
+            .change(|record| *record = settled)
+            .map_err(|error| stopped(&error))
+    }
+}
+
+/// What the record says before an object is taken into its step's state.
+fn writes(record: &mut Record, step: &StepId, host: String, since: Time) {
+    let entries = &mut record.standing;
+    if let Some(entry) = entries.iter_mut().find(|entry| entry.step == *step) {
+        entry.writing = Some(Writing {
+            host: Some(host),
+            since,
+        });
+    }
+}
+
 /// What the record says once an object is in its step's state.
 fn imported(
     record: &mut Record,
@@ -494,6 +529,7 @@ fn imported(
     if let (Some(mark), Some(entry)) = (mark, entries.iter_mut().find(|entry| entry.step == *step))
     {
         entry.state = Some(mark);
+        entry.writing = None;
     }
 }
 

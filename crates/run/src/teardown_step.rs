@@ -148,8 +148,7 @@ impl TargetWorld<'_, '_> {
         };
         // A destroy of an emptied state ends well and leaves everything where it is.
         if let Some(recorded) = entry.and_then(|entry| entry.state.as_ref())
-            && found.as_ref() != Some(recorded)
-            && !self.cut_teardowns.contains(step)
+            && is_anothers(found.as_ref(), recorded, self.cut_teardowns.contains(step))
             && self.bench.facts(step, &session)?.addresses.is_empty()
         {
             return Err(self
@@ -485,6 +484,12 @@ impl Bench<'_> {
     }
 }
 
+/// Whether a state may be somebody else's: it is not the recorded one, and no teardown of ours was cut that may have
+/// written it.
+fn is_anothers(found: Option<&StateMark>, recorded: &StateMark, was_cut: bool) -> bool {
+    found != Some(recorded) && !was_cut
+}
+
 /// How often a destroy is tried again that met a conflict.
 const CONFLICTS: u32 = 2;
 /// How many pauses before such a try make up the time that a tool may be silent: 5 s each.
@@ -524,7 +529,21 @@ impl From<Failure> for Teardown {
 
 #[cfg(test)]
 mod tests {
-    use super::says_conflict;
+    use record::StateMark;
+
+    use super::{is_anothers, says_conflict};
+
+    #[test]
+    fn what_a_cut_teardown_of_ours_emptied_is_not_another_s() {
+        let mark = |serial| StateMark {
+            lineage: "l".to_owned(),
+            serial,
+            digest: format!("{serial}"),
+        };
+        assert!(!is_anothers(Some(&mark(1)), &mark(1), false));
+        assert!(is_anothers(Some(&mark(2)), &mark(1), false));
+        assert!(!is_anothers(Some(&mark(2)), &mark(1), true));
+    }
 
     #[test]
     fn a_conflict_is_a_number_of_its_own() {

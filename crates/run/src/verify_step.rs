@@ -27,10 +27,25 @@ impl TargetWorld<'_, '_> {
             && let Some(document) = &kept.document
             && settle(&kept.facts, &document.configuration) == Settle::ApplyOnce
         {
-            // A later resource filled in an attribute of an earlier one: the refreshed values are stored, once.
+            // A later resource filled in an attribute of an earlier one: the refreshed values are stored, once. The
+            // record says first that the state is written.
+            let begins = Detail {
+                writes: true,
+                ..Detail::default()
+            };
+            if notes.note(begins).is_err() {
+                return StepResult::failed(unwritten(), None);
+            }
             let settled = match kept.session.apply(ApplyWhat::Saved(&kept.plan)) {
                 Ok(applied) => applied.outcome,
                 Err(error) => {
+                    let detail = Detail {
+                        state: self.bench.mark(step).ok().flatten(),
+                        suspects: self.suspects(step, &kept.session, &error.outcome),
+                        ..Detail::default()
+                    };
+                    // An interrupt leaves no event of the step that would take this along.
+                    let _ = notes.note(detail);
                     return StepResult::failed(tofu_failure(&error, ExitCode::Failed), None);
                 }
             };
@@ -45,10 +60,7 @@ impl TargetWorld<'_, '_> {
                 Err(failure) => return StepResult::failed(failure, None),
             };
             if notes.note(detail).is_err() {
-                return StepResult::failed(
-                    Failure::failed("the ledger could not be written"),
-                    None,
-                );
+                return StepResult::failed(unwritten(), None);
             }
             return match self.sight(step, basis) {
                 Ok(sight) => self.verdict_of(step, &sight),
@@ -111,6 +123,10 @@ impl TargetWorld<'_, '_> {
         }
         failure
     }
+}
+
+fn unwritten() -> Failure {
+    Failure::failed("the ledger could not be written")
 }
 
 /// A finding as one cause of a failure: where, what, and the report's word for it.

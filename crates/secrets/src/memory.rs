@@ -4,6 +4,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use process::files::{FileError, write_passing};
 use process::{Identity, IdentityError, Liveness};
@@ -19,7 +20,7 @@ const OWNER: &str = ".owner.json";
 #[derive(Debug)]
 pub struct MemoryDir {
     path: PathBuf,
-    is_kept: bool,
+    is_kept: AtomicBool,
 }
 
 /// Why there is no directory in memory.
@@ -136,7 +137,7 @@ impl MemoryDir {
             }
             let made = Self {
                 path,
-                is_kept: false,
+                is_kept: AtomicBool::new(false),
             };
             match me.write_marker(&made.path.join(OWNER)) {
                 Ok(()) => return Ok(made),
@@ -173,7 +174,7 @@ impl MemoryDir {
             })?;
         Ok(Self {
             path,
-            is_kept: false,
+            is_kept: AtomicBool::new(false),
         })
     }
 
@@ -199,16 +200,16 @@ impl MemoryDir {
     }
 
     /// Leaves it in place when dropped: a program that outlives us still needs it.
-    pub fn keep(&mut self) {
-        self.is_kept = true;
+    pub fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// Removes it now, and tells when that fails, as a drop can't.
     ///
     /// # Errors
     /// When something of it is left.
-    pub fn remove(mut self) -> Result<(), MemoryError> {
-        self.is_kept = true;
+    pub fn remove(self) -> Result<(), MemoryError> {
+        self.keep();
         remove(&self.path)
     }
 
@@ -253,7 +254,7 @@ impl MemoryDir {
 
 impl Drop for MemoryDir {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if !self.is_kept.load(Ordering::Relaxed) {
             // What cannot be removed now is swept by a later call.
             let _ = remove(&self.path);
         }

@@ -97,7 +97,7 @@ fn names_stay_inside() {
 
 #[test]
 fn a_kept_directory_stays_and_can_be_taken_over() {
-    let mut dir = MemoryDir::create("kept").unwrap();
+    let dir = MemoryDir::create("kept").unwrap();
     dir.keep();
     let path = dir.path().to_owned();
     drop(dir);
@@ -122,7 +122,7 @@ fn a_kept_directory_stays_and_can_be_taken_over() {
 fn a_sweep_takes_what_the_proven_dead_left_and_nothing_else() {
     let place = place();
     let made = |owner: Option<Identity>| {
-        let mut dir = MemoryDir::create_in(place.path(), "swept").unwrap();
+        let dir = MemoryDir::create_in(place.path(), "swept").unwrap();
         dir.keep();
         let marker = dir.path().join(OWNER);
         match owner {
@@ -166,7 +166,7 @@ fn a_sweep_takes_what_the_proven_dead_left_and_nothing_else() {
 fn a_damaged_owner_is_told_and_the_others_are_swept_all_the_same() {
     let place = place();
     let path_of = |owner: &[u8]| {
-        let mut dir = MemoryDir::create_in(place.path(), "swept").unwrap();
+        let dir = MemoryDir::create_in(place.path(), "swept").unwrap();
         dir.keep();
         write_passing(&dir.path().join(OWNER), owner, 0o600).unwrap();
         dir.path().to_owned()

@@ -48,7 +48,7 @@ pub use plan_document::{
 pub use plugins::{Package, PluginCache};
 pub use program::{FindError, PROGRAM, Program};
 pub use session::{
-    Applied, ApplyWhat, DownloadedModule, InitReport, Leftover, LockPolicy, ModuleFile,
+    Applied, ApplyWhat, DownloadedModule, InitReport, Leftover, LockPolicy, MayExist, ModuleFile,
     OutputValue, Planned, Session, SessionSettings, Validation,
 };
 pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial, with_serial};

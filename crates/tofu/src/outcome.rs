@@ -156,7 +156,8 @@ impl Outcome {
     }
 
     /// Instances whose object may exist in no state: an apply that started and has no end; one that
-    /// failed after an interrupt or in a command whose end was not seen.
+    /// failed after an interrupt or in a command whose end was not seen; one that was created by a command that
+    /// did not come to its own end, since OpenTofu writes the state at the end (and every 20 s before).
     #[must_use]
     pub fn suspects(&self) -> BTreeSet<String> {
         // What is only read makes no object.
@@ -181,7 +182,18 @@ impl Outcome {
                     .map(|one| one.address.clone()),
             );
         }
+        if !self.wrote_its_state() {
+            let created = self.completed.iter().filter(|one| one.action == "create");
+            suspects.extend(created.map(|one| one.address.clone()));
+        }
         suspects
+    }
+
+    /// Whether it got as far as writing down all that it made: it says so, or ended by itself. Whatever else it ends
+    /// with, a panic's code included, tells nothing of the state.
+    fn wrote_its_state(&self) -> bool {
+        let ended_by_itself = !self.killed && matches!(self.exit, Some(Exit::Code(0 | 1)));
+        ended_by_itself || self.apply_summary.is_some()
     }
 
     /// The error of a state lock that someone else holds: the command did not run.
@@ -358,12 +370,38 @@ mod tests {
     fn a_creation_without_end_is_a_suspect_however_the_process_ended() {
         for exit in [Exit::Signal(9), Exit::Code(1)] {
             let outcome = recorded("cut-kill", exit);
-            assert_eq!(
-                outcome.suspects().into_iter().collect::<Vec<_>>(),
-                ["terraform_data.slow"]
-            );
+            assert!(outcome.suspects().contains("terraform_data.slow"));
             assert_eq!(outcome.completed[0].address, "terraform_data.first");
         }
+    }
+
+    #[test]
+    fn what_was_created_is_a_suspect_until_the_state_is_written() {
+        let made = "terraform_data.first";
+        for exit in [Exit::Signal(9), Exit::Code(2), Exit::Code(11)] {
+            assert!(
+                recorded("cut-kill", exit).suspects().contains(made),
+                "{exit:?}"
+            );
+        }
+        let mut unseen = recorded("cut-kill", Exit::Code(1));
+        assert!(
+            !unseen.suspects().contains(made),
+            "it ended by itself, and wrote its state before"
+        );
+        unseen.exit = None;
+        assert!(unseen.suspects().contains(made));
+        unseen.exit = Some(Exit::Code(1));
+        unseen.killed = true;
+        assert!(unseen.suspects().contains(made));
+        // The summary comes after the state is written.
+        let mut whole = recorded("apply", Exit::Code(0));
+        whole.exit = None;
+        assert!(!whole.completed.is_empty() && whole.suspects().is_empty());
+        // What was destroyed is not there any more.
+        let mut destroyed = recorded("destroy", Exit::Signal(9));
+        destroyed.apply_summary = None;
+        assert!(!destroyed.completed.is_empty() && destroyed.suspects().is_empty());
     }
 
     #[test]
@@ -396,6 +434,8 @@ mod tests {
         assert!(outcome.suspects().is_empty());
         outcome.take(&one(ApplyStage::Errored, "read"));
         outcome.end(Exit::Signal(9));
+        assert_eq!(outcome.suspects().len(), 1, "the creation, in no state yet");
+        outcome.apply_summary = Some(ChangeSummary::default());
         assert!(outcome.suspects().is_empty());
     }
 

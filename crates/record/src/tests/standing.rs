@@ -183,3 +183,125 @@ fn a_step_that_was_moved_stands_by_its_new_name_and_is_found_by_the_old_one() {
     assert_eq!(entry.formerly, [new]);
     assert_eq!(entry.applied.called(&old), &old);
 }
+
+/// The record after these events of a step, each in a write of its own.
+fn after(events: Vec<(StepEvent, Detail)>) -> StandingEntry {
+    let target = Target::new(&[("1", &["s"])]);
+    let mut ledger = target.open(CallCommand::Up).unwrap();
+    let starting = Starting {
+        kind: "tofu".to_owned(),
+        contained_in: None,
+        applied: applied("b1"),
+        planned: PlannedWork::default(),
+    };
+    let begin = Detail {
+        starting: Some(Box::new(starting)),
+        ..Detail::default()
+    };
+    let mut entries = vec![Entry::CallBegan {
+        kind: CallKind::New,
+    }];
+    let events = std::iter::once((StepEvent::Started, begin)).chain(events);
+    for (event, detail) in events {
+        entries.push(Entry::step(&id("1.s"), event, Some(detail), None));
+        ledger.append(std::mem::take(&mut entries)).unwrap();
+    }
+    target.record().standing_of(&id("1.s")).unwrap().clone()
+}
+
+fn with_state(state: Option<StateMark>) -> Detail {
+    Detail {
+        state,
+        ..Detail::default()
+    }
+}
+
+#[test]
+fn from_the_start_of_what_may_write_a_state_to_its_mark_the_record_says_so() {
+    use StepEvent as E;
+    let host = |entry: StandingEntry| entry.writing.map(|writing| writing.host);
+    let here = Some(Some("desk".to_owned()));
+    let none = || with_state(None);
+    let well = || (E::Succeeded, with_state(Some(state(3))));
+    assert_eq!(host(after(vec![])), here, "an apply that was cut");
+    assert_eq!(host(after(vec![well()])), None);
+    assert_eq!(host(after(vec![(E::Succeeded, none())])), None);
+    // Nobody is at it any more, and what it came to could not be read.
+    assert_eq!(host(after(vec![(E::Failed, none())])), Some(None));
+    assert_eq!(
+        host(after(vec![(E::Failed, with_state(Some(state(2))))])),
+        None
+    );
+    assert_eq!(
+        host(after(vec![well(), (E::TeardownStarted, none())])),
+        here
+    );
+    let failed = vec![
+        well(),
+        (E::TeardownStarted, none()),
+        (E::TeardownFailed, none()),
+    ];
+    assert_eq!(host(after(failed)), Some(None));
+}
+
+#[test]
+fn a_write_beside_an_apply_is_noted_first_and_explains_what_it_came_to() {
+    let mut world = Target::new(&[("1", &["s"])]);
+    world.up();
+    let mut ledger = world.open(CallCommand::Resume).unwrap();
+    let step = id("1.s");
+    let known = world.record().standing_of(&step).unwrap().clone();
+    let newer = StateMark {
+        serial: known.state.as_ref().unwrap().serial + 1,
+        digest: "other".to_owned(),
+        ..state(0)
+    };
+    assert!(!known.explains(&newer), "nobody said that it is written");
+    ledger
+        .append(vec![Entry::Note {
+            step: step.clone(),
+            detail: Detail {
+                writes: true,
+                ..Detail::default()
+            },
+        }])
+        .unwrap();
+    let mut cut = world.record().standing_of(&step).unwrap().clone();
+    assert_eq!(cut.state, known.state);
+    assert!(cut.explains(&newer) && cut.explains(known.state.as_ref().unwrap()));
+    let foreign = StateMark {
+        lineage: "another".to_owned(),
+        ..newer.clone()
+    };
+    let older = StateMark {
+        serial: 0,
+        ..newer.clone()
+    };
+    let same_serial = StateMark {
+        serial: newer.serial - 1,
+        ..newer.clone()
+    };
+    for strange in [foreign, older, same_serial] {
+        assert!(!cut.explains(&strange), "{strange:?}");
+        assert!(!cut.settle_writing(Some(strange)));
+    }
+    assert!(!cut.settle_writing(None), "its state is gone");
+    assert!(cut.settle_writing(Some(newer.clone())));
+    assert_eq!((cut.state, cut.writing), (Some(newer.clone()), None));
+    ledger
+        .append(vec![Entry::Note {
+            step: step.clone(),
+            detail: with_state(Some(newer.clone())),
+        }])
+        .unwrap();
+    let told = world.record().standing_of(&step).unwrap().clone();
+    assert_eq!((told.state, told.writing), (Some(newer), None));
+}
+
+#[test]
+fn a_first_apply_that_was_cut_explains_whatever_state_there_is() {
+    let mut first = after(Vec::new());
+    assert!(first.clone().settle_writing(None));
+    assert!(first.settle_writing(Some(state(1))));
+    assert_eq!((first.state, first.writing), (Some(state(1)), None));
+}

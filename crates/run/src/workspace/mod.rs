@@ -389,7 +389,10 @@ impl<'m> Workspace<'m> {
                 failures,
             },
         ];
-        ledger.append(entries).map_err(|error| failed(&error))
+        let ended = crate::standing::ended_badly(&entries);
+        ledger.append(entries).map_err(|error| failed(&error))?;
+        self.held.bench.forget_ended(&ended);
+        Ok(())
     }
 
     /// The outputs as its state has them now, sensitive ones too; an output that the state lacks is not there.

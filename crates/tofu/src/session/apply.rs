@@ -51,12 +51,30 @@ pub struct Leftover {
     pub outcome: Option<Outcome>,
     /// The memory-backed file of its output, as far as it was noted.
     pub output: Option<PathBuf>,
+    /// What it may have made that is in no state, where the caller saw its end and was killed before anybody took
+    /// note of it; masked.
+    pub suspects: Vec<MayExist>,
 }
 
+/// An object that may exist in no state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MayExist {
+    /// The resource instance.
+    pub address: String,
+    /// Its provider, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
+/// What is kept on disk of a changing command: where its output goes while it runs, and what it may have made once it
+/// has ended.
 #[derive(Serialize, Deserialize)]
 struct OutputNote {
     command: String,
-    path: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suspects: Vec<MayExist>,
 }
 
 impl Session {
@@ -90,6 +108,25 @@ impl Session {
     }
 }
 
+impl Outcome {
+    /// What may exist in no state, each with the provider that its plan named.
+    #[must_use]
+    pub fn may_exist(&self) -> Vec<MayExist> {
+        let provider = |address: &str| {
+            let planned = self.planned.iter();
+            let mut planned = planned.filter(|change| change.address() == address);
+            Some(planned.next()?.resource.implied_provider.clone())
+        };
+        let suspects = self.suspects().into_iter();
+        suspects
+            .map(|address| MayExist {
+                provider: provider(&address),
+                address,
+            })
+            .collect()
+    }
+}
+
 impl StepDir {
     /// Notes where the next changing child's output goes, before it starts.
     pub(crate) fn note_output(&self, command: &str, path: &Path) -> io::Result<()> {
@@ -97,9 +134,69 @@ impl StepDir {
         self.clear_marker()?;
         let bytes = serde_json::to_vec(&OutputNote {
             command: command.to_owned(),
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
+            suspects: Vec::new(),
         })?;
         disk::write(&self.output_note(), &bytes, 0o600)
+    }
+
+    /// Takes down how a changing child ended that was seen to its end, and forgets its output. What it may have made
+    /// and left in no state stays noted until [`StepDir::forget_ended`]: its caller may be killed before anybody else
+    /// knows of it. A state that it could only print stays where it is, in memory, for the rescue.
+    ///
+    /// Says whether its output is still needed.
+    pub(crate) fn note_end(
+        &self,
+        command: &str,
+        output: &Path,
+        outcome: &Outcome,
+        masker: &Masker,
+    ) -> io::Result<bool> {
+        if outcome.emergency_state.is_some() {
+            return Ok(true);
+        }
+        let suspects: Vec<MayExist> = if outcome.is_success() {
+            Vec::new()
+        } else {
+            outcome.may_exist()
+        };
+        if suspects.is_empty() {
+            disk::remove_if_there(output)?;
+            self.clear_marker()?;
+            return Ok(false);
+        }
+        let masked = suspects.into_iter().map(|one| MayExist {
+            address: masker.mask(&one.address).into_owned(),
+            ..one
+        });
+        let bytes = serde_json::to_vec(&OutputNote {
+            command: command.to_owned(),
+            path: None,
+            suspects: masked.collect(),
+        })?;
+        // It has to outlast a power cut: the output goes with it.
+        process::files::write_atomically(&self.output_note(), &bytes, 0o600)
+            .map_err(io::Error::other)?;
+        disk::remove_if_there(output)?;
+        Ok(false)
+    }
+
+    /// Forgets what a child that was seen to its end may have made: it is recorded. What is left of any other stays.
+    ///
+    /// # Errors
+    /// When the note can't be read or removed.
+    pub fn forget_ended(&self) -> io::Result<()> {
+        match self.read_note()? {
+            Some(note) if note.path.is_none() => self.clear_marker(),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_note(&self) -> io::Result<Option<OutputNote>> {
+        match process::files::read_passing(&self.output_note())? {
+            Some(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            None => Ok(None),
+        }
     }
 
     /// What a killed call left: read it once its child is dead, before memory-backed directories of
@@ -109,20 +206,17 @@ impl StepDir {
     /// When the note or the marker can't be read.
     pub fn leftover(&self, masker: &Masker) -> io::Result<Option<Leftover>> {
         let identity = Identity::read_marker(&self.marker()).map_err(io::Error::other)?;
-        let note: OutputNote = match process::files::read_passing(&self.output_note()) {
-            Ok(Some(bytes)) => serde_json::from_slice(&bytes)?,
-            Ok(None) => {
-                return Ok(identity.map(|identity| Leftover {
-                    identity: Some(identity),
-                    command: "apply".to_owned(),
-                    outcome: None,
-                    output: None,
-                }));
-            }
-            Err(error) => return Err(error),
+        let Some(note) = self.read_note()? else {
+            return Ok(identity.map(|identity| Leftover {
+                identity: Some(identity),
+                command: "apply".to_owned(),
+                outcome: None,
+                output: None,
+                suspects: Vec::new(),
+            }));
         };
-        let outcome = match fs::read(&note.path) {
-            Ok(bytes) => {
+        let outcome = match note.path.as_ref().map(fs::read) {
+            Some(Ok(bytes)) => {
                 let mut outcome = Outcome::default();
                 for line in bytes
                     .split(|byte| *byte == b'\n')
@@ -134,13 +228,14 @@ impl StepDir {
                 }
                 Some(outcome)
             }
-            Err(_) => None,
+            Some(Err(_)) | None => None,
         };
         Ok(Some(Leftover {
             identity,
             command: note.command,
             outcome,
-            output: Some(note.path),
+            output: note.path,
+            suspects: note.suspects,
         }))
     }
 

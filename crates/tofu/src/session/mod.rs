@@ -8,7 +8,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, ApplyWhat, Leftover};
+pub use apply::{Applied, ApplyWhat, Leftover, MayExist};
 pub use init::{InitReport, LockPolicy};
 pub use modules::{DownloadedModule, ModuleFile};
 pub use plan::Planned;
@@ -334,8 +334,13 @@ impl Session {
         outcome.killed = sent == Wanted::Kill;
         outcome.end(exit);
         if let process::Output::Followed { path } = &how.output {
-            let _ = std::fs::remove_file(path);
-            let _ = settings.step.clear_marker();
+            let noted = settings
+                .step
+                .note_end(name, path, &outcome, &settings.masker);
+            // What can't be noted is read from the output by the next call.
+            if noted.unwrap_or(true) {
+                self.memory.keep();
+            }
         }
         let interrupted = sent != Wanted::Run;
         Ok(Ran {

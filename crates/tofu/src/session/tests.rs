@@ -491,3 +491,83 @@ fn another_tool_makes_an_aliased_directory_cold() {
     assert!(!report.was_warm);
     assert_eq!(spawner.calls().len(), 2);
 }
+
+/// An apply that made one object and was killed before it wrote its state.
+fn cut_apply() -> Script {
+    let hook = |stage: &str| {
+        serde_json::json!({"@message": "x", "type": stage, "hook": {"action": "create",
+            "resource": {"addr": "a.b[\"hunter2hunter2\"]", "implied_provider": "a"}}})
+        .to_string()
+    };
+    let planned = serde_json::json!({"@message": "x", "type": "planned_change", "change": {"action": "create",
+        "resource": {"addr": "a.b[\"hunter2hunter2\"]", "implied_provider": "a"}}});
+    Script::dies_by(9)
+        .stdout(planned.to_string())
+        .stdout(hook("apply_start"))
+        .stdout(hook("apply_complete"))
+}
+
+#[test]
+fn what_a_child_may_have_made_stays_noted_until_it_is_recorded() {
+    let world = World::new();
+    let spawner = scripted(vec![
+        ("init", vec![Script::exits(0)]),
+        (
+            "apply",
+            vec![cut_apply(), Script::exits(1), Script::exits(0)],
+        ),
+    ]);
+    let settings = world.settings(spawner);
+    settings.masker.add_text("x", "hunter2hunter2");
+    let masker = settings.masker.clone();
+    let session = Session::open(settings).unwrap();
+    let step = session.settings().step.clone();
+    session.apply(ApplyWhat::Direct).unwrap_err();
+    // Its caller dies here: the next call finds what it may have made, and no secret on the disk.
+    let text = std::fs::read_to_string(step.output_note()).unwrap();
+    assert!(!text.contains("hunter2"), "{text}");
+    let left = step.leftover(&masker).unwrap().unwrap();
+    assert_eq!(left.suspects.len(), 1);
+    assert!(left.suspects[0].address.starts_with("a.b["));
+    assert_eq!(left.suspects[0].provider.as_deref(), Some("a"));
+    assert!(left.outcome.is_none() && left.output.is_none());
+    // Once the record has it, it goes.
+    step.forget_ended().unwrap();
+    assert!(step.leftover(&masker).unwrap().is_none());
+    // Nothing is kept of an apply that left nothing open.
+    session.apply(ApplyWhat::Direct).unwrap_err();
+    assert!(step.leftover(&masker).unwrap().is_none());
+    session.apply(ApplyWhat::Direct).unwrap();
+    assert!(step.leftover(&masker).unwrap().is_none());
+}
+
+#[test]
+fn what_is_left_of_a_child_that_was_not_seen_to_its_end_is_not_forgotten_as_if_it_were() {
+    let world = World::new();
+    let session = world.session(scripted(vec![]));
+    let step = &session.settings().step;
+    step.note_output("apply", Path::new("/dev/shm/none/output"))
+        .unwrap();
+    step.forget_ended().unwrap();
+    assert!(step.leftover(&Masker::new()).unwrap().is_some());
+}
+
+#[test]
+fn a_state_that_could_only_be_printed_outlives_its_caller() {
+    let world = World::new();
+    let dump = r#"{"@message":"Emergency state dump","type":"log","state":{"serial":1}}"#;
+    let fails = Script::exits(1).stdout(dump);
+    let spawner = scripted(vec![
+        ("init", vec![Script::exits(0)]),
+        ("apply", vec![fails]),
+    ]);
+    let session = world.session(spawner);
+    let step = session.settings().step.clone();
+    session.apply(ApplyWhat::Direct).unwrap_err();
+    let output = step.leftover(&Masker::new()).unwrap().unwrap().output;
+    let output = output.expect("its output is noted");
+    drop(session);
+    let dir = output.parent().unwrap();
+    assert!(dir.is_dir(), "the memory that holds it stays");
+    std::fs::remove_dir_all(dir).unwrap();
+}
