@@ -59,6 +59,9 @@ impl Standing {
     }
 }
 
+/// Hears which steps' bad ends are stored.
+type OnEnd<'a> = Box<dyn Fn(&[StepId]) + 'a>;
+
 /// The steps whose acts are seen to have ended badly, by entries that are stored.
 pub(crate) fn ended_badly(entries: &[Entry<Detail>]) -> Vec<StepId> {
     let ended = entries.iter().filter_map(|entry| match entry {
@@ -80,8 +83,7 @@ pub(crate) struct CallLedger<'a> {
     /// The ledger that writes the record.
     inner: RecordLedger,
     before: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
-    /// Hears which steps' bad ends are stored.
-    ended: Box<dyn Fn(&[StepId]) + 'a>,
+    ended: OnEnd<'a>,
     decisions: Vec<Decision>,
     /// What a person agrees to while the call goes on.
     consents: Consents,
