@@ -107,7 +107,7 @@ fn apply_one<W: World>(
         }
         _ => ApplyHow::Fresh,
     };
-    match world.prepare(step, how) {
+    match world.prepare(step, how, &LineNotes(line)) {
         Preparation::NotReady(failure) => Applied::NotReady(failure),
         Preparation::AlreadyDone { detail } => Applied::AlreadyDone { definition, detail },
         Preparation::Ready { plan, detail } => {

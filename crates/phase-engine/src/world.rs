@@ -136,8 +136,13 @@ pub trait World: Sync {
     /// steps that it refers to have ended well by then.
     fn definition(&self, step: &StepId) -> Result<String, Failure>;
 
-    /// Makes ready to apply and changes nothing: resolves, plans, asks the guard.
-    fn prepare(&self, step: &StepId, how: ApplyHow) -> Preparation<Self::Plan, Self::Detail>;
+    /// Makes ready to apply: resolves, plans, asks the guard. Nothing is changed by it but what is noted first.
+    fn prepare(
+        &self,
+        step: &StepId,
+        how: ApplyHow,
+        notes: &dyn Notes<Self::Detail>,
+    ) -> Preparation<Self::Plan, Self::Detail>;
 
     /// Applies what was prepared. The start is stored by now.
     fn apply(

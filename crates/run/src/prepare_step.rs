@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phase_engine::{ApplyHow, ExitCode, Failure, Preparation, ResourceAddress, StepId};
+use phase_engine::{ApplyHow, ExitCode, Failure, Notes, Preparation, ResourceAddress, StepId};
 use platform::{PhaseDef, StepDef, StepKind, TofuStep, WORKSPACE_PHASE};
 use record::{Applied, Detail, PlannedChange, PlannedWork, Starting, ToolRecord, Values};
 use state_backend::GrantOptions;
@@ -171,6 +171,7 @@ impl TargetWorld<'_, '_> {
         &self,
         step: &StepId,
         how: ApplyHow,
+        notes: &dyn Notes<Detail>,
     ) -> Result<Preparation<Prepared, Detail>, Failure> {
         let resolved = self.resolved(step)?;
         let def = resolved.def.clone();
@@ -231,7 +232,7 @@ impl TargetWorld<'_, '_> {
                     detail: detail_of(starting),
                 })
             }
-            StepKind::Tofu(tofu) => self.prepare_tofu(step, resolved, &def, tofu),
+            StepKind::Tofu(tofu) => self.prepare_tofu(step, resolved, &def, tofu, notes),
         }
     }
 
@@ -241,6 +242,7 @@ impl TargetWorld<'_, '_> {
         resolved: Resolved,
         def: &StepDef,
         tofu: &TofuStep,
+        notes: &dyn Notes<Detail>,
     ) -> Result<Preparation<Prepared, Detail>, Failure> {
         let entry = self.standing.get(step);
         let mark = self.bench.mark(step)?;
@@ -266,7 +268,7 @@ impl TargetWorld<'_, '_> {
             None => {
                 let session = self.session_today(step, &resolved, def, tofu, Slot::Tree)?;
                 if mark.is_some() {
-                    self.keep_tainted(step, &session)?;
+                    self.keep_tainted(step, &session, notes)?;
                 }
                 let plan = match mark {
                     None => None,
@@ -417,22 +419,45 @@ impl TargetWorld<'_, '_> {
         )))
     }
 
-    /// Takes the mark for replacement off the addresses that `--keep` names.
-    pub(crate) fn keep_tainted(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
+    /// Takes the mark for replacement off the addresses that `--keep` names. The record says first that the state is
+    /// written, and then what it came to.
+    pub(crate) fn keep_tainted(
+        &self,
+        step: &StepId,
+        session: &Session,
+        notes: &dyn Notes<Detail>,
+    ) -> Result<(), Failure> {
         if self.agreed.keep.is_empty() {
             return Ok(());
         }
         let facts = self.bench.facts(step, session)?;
-        for address in facts
+        let kept: Vec<&String> = facts
             .tainted
             .iter()
             .filter(|address| self.agreed.keep.contains(*address))
-        {
+            .collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let note = |detail: Detail| {
+            let noted = notes.note(detail);
+            noted.map_err(|_| Failure::failed("the ledger could not be written"))
+        };
+        note(Detail {
+            writes: true,
+            ..Detail::default()
+        })?;
+        let done = kept.into_iter().try_for_each(|address| {
             session
                 .untaint(address)
-                .map_err(|error| tofu_failure(&error, ExitCode::Failed))?;
-        }
-        Ok(())
+                .map_err(|error| tofu_failure(&error, ExitCode::Failed))
+        });
+        let state = self.bench.mark(step);
+        done?;
+        note(Detail {
+            state: state?,
+            ..Detail::default()
+        })
     }
 
     /// What the ledger keeps of a step whose apply begins.

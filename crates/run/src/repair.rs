@@ -75,6 +75,11 @@ impl TargetWorld<'_, '_> {
         }
         let session = step.session(self, def, tofu)?;
         let failed = |error| tofu_failure(&error, ExitCode::Failed);
+        let notes = MendNotes {
+            mending,
+            world: self,
+            step: id,
+        };
         let mut is_started = false;
         if !self.agreed.keep.is_empty() {
             let tainted = self.bench.facts(id, &session)?.tainted;
@@ -82,7 +87,7 @@ impl TargetWorld<'_, '_> {
                 // The mark is taken off in the state, which is no longer the recorded one then.
                 self.repair_starts(mending, step, Vec::new())?;
                 is_started = true;
-                self.keep_tainted(id, &session)?;
+                self.keep_tainted(id, &session, &notes)?;
             }
         }
         let plan = session
@@ -96,11 +101,6 @@ impl TargetWorld<'_, '_> {
         self.guard(id, &plan, Some(phase))?;
         let changes = planned_makings(&plan);
         self.repair_starts(mending, step, changes)?;
-        let notes = MendNotes {
-            mending,
-            world: self,
-            step: id,
-        };
         let act = || {
             let (result, summary) = self.apply_tofu(id, &session, ApplyWhat::Saved(&plan), &notes);
             (self.bench.masked_result(result), summary)

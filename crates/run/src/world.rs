@@ -274,9 +274,14 @@ impl World for TargetWorld<'_, '_> {
         Ok(self.resolved(step)?.definition)
     }
 
-    fn prepare(&self, step: &StepId, how: ApplyHow) -> Preparation<Prepared, Detail> {
+    fn prepare(
+        &self,
+        step: &StepId,
+        how: ApplyHow,
+        notes: &dyn Notes<Detail>,
+    ) -> Preparation<Prepared, Detail> {
         let prepared = self
-            .prepare_step(step, how)
+            .prepare_step(step, how, notes)
             .unwrap_or_else(Preparation::NotReady);
         self.bench.masked_preparation(prepared)
     }

@@ -218,7 +218,12 @@ impl World for FakeWorld {
         Ok(self.definition_now(step))
     }
 
-    fn prepare(&self, step: &StepId, how: ApplyHow) -> Preparation<String, String> {
+    fn prepare(
+        &self,
+        step: &StepId,
+        how: ApplyHow,
+        _: &dyn Notes<String>,
+    ) -> Preparation<String, String> {
         if let Err(failure) = self.call(&step.to_string(), "prepare") {
             return Preparation::NotReady(failure);
         }

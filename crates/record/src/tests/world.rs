@@ -122,7 +122,12 @@ impl phase_engine::World for World {
         ))
     }
 
-    fn prepare(&self, step: &StepId, _: ApplyHow) -> Preparation<(), Detail> {
+    fn prepare(
+        &self,
+        step: &StepId,
+        _: ApplyHow,
+        _: &dyn Notes<Detail>,
+    ) -> Preparation<(), Detail> {
         if let Err(failure) = self.call(&format!("{step} prepare")) {
             return Preparation::NotReady(failure);
         }

@@ -265,9 +265,14 @@ impl<'m> Workspace<'m> {
             _ => ApplyHow::Fresh,
         };
         let definition = world.resolved(step)?.definition;
+        let kept = Kept {
+            ledger: Mutex::new(ledger),
+            step: step.clone(),
+        };
         let prepared = world
-            .prepare_step(step, how)
+            .prepare_step(step, how, &kept)
             .unwrap_or_else(Preparation::NotReady);
+        let mut ledger = kept.into_ledger();
         let (plan, detail) = match bench.masked_preparation(prepared) {
             Preparation::Ready { plan, detail } => (plan, detail),
             Preparation::NotReady(failure) => return Err(failure),
