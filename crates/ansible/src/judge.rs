@@ -12,6 +12,8 @@ pub struct Tally {
     /// Whether the host answered the last time that it was asked.
     answered: BTreeMap<String, bool>,
     failures: Vec<(String, String, String)>,
+    /// What was said last of a host that did not answer.
+    lost: BTreeMap<String, String>,
     recap: Option<BTreeMap<String, HostCounts>>,
     within: Option<BTreeSet<String>>,
     played: BTreeSet<String>,
@@ -31,13 +33,13 @@ pub enum Verdict {
     Failed {
         /// Each host with task and message of its first failure that was neither ignored nor rescued.
         hosts: BTreeMap<String, (String, String)>,
-        /// Hosts that did not answer.
-        unreachable: BTreeSet<String>,
+        /// Hosts that did not answer, with what was said of each last.
+        unreachable: BTreeMap<String, String>,
     },
     /// Hosts did not answer, whatever the playbook says about that.
     Unreachable {
-        /// The hosts.
-        hosts: BTreeSet<String>,
+        /// Each host with what was said of it last.
+        hosts: BTreeMap<String, String>,
     },
     /// Hosts that were expected had no task at all.
     Missed {
@@ -67,6 +69,7 @@ impl Tally {
                     Status::Skipped => {}
                     Status::Unreachable => {
                         self.answered.insert(host.clone(), false);
+                        self.lost.insert(host.clone(), message.clone());
                     }
                     Status::Ok | Status::Changed | Status::Failed => {
                         self.answered.insert(host.clone(), true);
@@ -106,11 +109,15 @@ impl Tally {
 
     /// Judges a run that ended with `exit`, and of which these hosts were expected.
     ///
-    /// Exit codes (measured): 0 well, also where no host matched; 1 an error of the playbook or of Ansible;
-    /// 2 failed hosts, 4 unreachable ones, 6 both.
+    /// Exit codes (`ansible.errors.ExitCode` of ansible-core 2.19, and measured): 0 well, also where no host matched; 1 an
+    /// error of Ansible's; 2 failed hosts, 4 unreachable ones, 6 both, and 8 besides where that broke a play off, which
+    /// newer ones make a 2 of. 4 is a playbook that can't be read as well: there is no recap then. 5 a wrong option or
+    /// configuration, 99 interrupted, 250 an exception.
     #[must_use]
     pub fn judge(&self, exit: Exit, expected: &BTreeSet<String>) -> Verdict {
-        let (Some(recap), Exit::Code(0 | 2 | 4 | 6)) = (&self.recap, exit) else {
+        let (Some(recap), Exit::Code(code @ (0 | 2 | 4 | 6 | 8 | 10 | 12 | 14))) =
+            (&self.recap, exit)
+        else {
             return Verdict::Broken { exit };
         };
         // Hosts for which a play's work was delegated elsewhere are in the recap as well; others than the
@@ -119,7 +126,7 @@ impl Tally {
         if seen.is_empty() || !expected.iter().any(|host| seen.contains(host)) {
             return Verdict::NothingMatched;
         }
-        let unreachable: BTreeSet<String> = seen
+        let unreachable: BTreeMap<String, String> = seen
             .iter()
             .filter(|host| {
                 let is_lost = recap
@@ -127,7 +134,10 @@ impl Tally {
                     .is_some_and(|counts| counts.unreachable > 0);
                 is_lost || self.answered.get(**host) == Some(&false)
             })
-            .map(|host| (*host).clone())
+            .map(|host| {
+                let said = self.lost.get(*host).cloned().unwrap_or_default();
+                ((*host).clone(), said)
+            })
             .collect();
         let failed = recap.iter().filter(|(_, counts)| counts.failed > 0);
         let failed: BTreeMap<String, (String, String)> = failed
@@ -145,7 +155,7 @@ impl Tally {
             .filter(|host| !seen.contains(host))
             .cloned()
             .collect();
-        if !failed.is_empty() || exit == Exit::Code(2) {
+        if !failed.is_empty() || matches!(code, 2 | 8 | 10) {
             Verdict::Failed {
                 hosts: failed,
                 unreachable,
@@ -226,7 +236,7 @@ mod tests {
         assert_eq!(
             judged(&lost, &recap, 0),
             Verdict::Unreachable {
-                hosts: hosts(&["web2"])
+                hosts: [("web2".to_owned(), "m".to_owned())].into()
             }
         );
         let back = [lost.as_slice(), &[result("web2", Status::Ok, false)]].concat();
@@ -269,9 +279,13 @@ mod tests {
         assert_eq!(
             judged(&[], &lost, 4),
             Verdict::Unreachable {
-                hosts: hosts(&["web2"])
+                hosts: [("web2".to_owned(), String::new())].into()
             }
         );
+        assert!(matches!(
+            judged(&[], &[("web1", OK), ("web2", OK)], 8),
+            Verdict::Failed { .. }
+        ));
         for exit in [1, 3, 5, 99, 250] {
             assert!(matches!(
                 judged(&[], &[("web1", OK), ("web2", OK)], exit),

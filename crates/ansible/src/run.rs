@@ -195,15 +195,28 @@ fn this_machine(temporary: &Path) -> String {
     let own = serde_json::Value::from(temporary.to_string_lossy()).to_string();
     // A text of JSON within a text of YAML in single quotes, in which a quote is written twice.
     let own = own.replace('\'', "''");
+    let shared = if temporary.starts_with(SHARED_MEMORY) {
+        format!("[\"{SHARED_MEMORY}\"]")
+    } else {
+        SYSTEM_TMPDIRS.to_owned()
+    };
     let is_here = "(ansible_connection | default(\"\")) == \"local\"";
     format!(
         "all:
   vars:
     ansible_remote_tmp: '{{{{ {own} if {is_here} else \"~/.ansible/tmp\" }}}}'
     ansible_async_dir: '{{{{ {own} if {is_here} else \"~/.ansible_async\" }}}}'
+    ansible_system_tmpdirs: '{{{{ {shared} if {is_here} else {SYSTEM_TMPDIRS} }}}}'
 "
     )
 }
+
+/// Memory that every user of this machine may write to: for tasks on it that become somebody else, who gets into no
+/// directory of ours.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Where such tasks have their files anywhere else: Ansible's own default.
+const SYSTEM_TMPDIRS: &str = "[\"/var/tmp\", \"/tmp\"]";
 
 fn joined(paths: &[PathBuf]) -> OsString {
     let mut text = OsString::new();

@@ -1,7 +1,7 @@
 //! Playbooks run by the real Ansible, and what is made of them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ansible::{Event, Run, Status, Stop, Tally, Verdict};
 use process::{Exit, How, RealSpawner};
@@ -25,7 +25,14 @@ fn run_in(playbook: &str, check: bool, env: &[(&str, &str)]) -> Ended {
         "REBUILD_TEST_ANSIBLE names no `ansible-playbook`: run the tests by `cargo xtask test`, which installs one",
     );
     let python = program.with_file_name("python3");
-    let dir = tempfile::tempdir().expect("a temporary directory");
+    // In memory, as the program has it.
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    let dir = dir.expect("a temporary directory");
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
         process::files::write_atomically(&path, text.as_bytes(), 0o600).expect("a file");
@@ -101,24 +108,17 @@ fn runs_are_judged_by_hosts_and_not_by_exit_codes_alone() {
         &play("all", &format!("  ignore_unreachable: true\n{ping}")),
         false,
     );
-    let lost: BTreeSet<String> = ["lost".to_owned()].into();
-    assert_eq!(
-        (ignored.exit, ignored.verdict),
-        (
-            Exit::Code(0),
-            Verdict::Unreachable {
-                hosts: lost.clone()
-            }
-        ),
-        "{}",
-        ignored.printed
-    );
+    let lost = |verdict: Verdict| match verdict {
+        Verdict::Unreachable { hosts } => hosts,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ignored.exit, Exit::Code(0), "{}", ignored.printed);
+    let said = lost(ignored.verdict);
+    assert!(said["lost"].contains("Connection refused"), "{said:?}");
 
     let unreachable = run(&play("all", ping), false);
-    assert_eq!(
-        (unreachable.exit, unreachable.verdict),
-        (Exit::Code(4), Verdict::Unreachable { hosts: lost })
-    );
+    assert_eq!(unreachable.exit, Exit::Code(4));
+    assert_eq!(lost(unreachable.verdict), said);
 
     let fails = "  tasks: [{name: breaks, ansible.builtin.fail: {msg: no space left}, when: inventory_hostname == 'web2'}]\n";
     let failed = run(&play("web1:web2", fails), false);
@@ -202,6 +202,78 @@ fn what_tasks_on_this_machine_write_for_themselves_lies_in_the_runs_own_director
     assert!(
         listed.is_some_and(|n| n >= 2),
         "{listed:?}: {}",
+        ended.printed
+    );
+}
+
+/// A task on this machine that becomes another user, who gets into no directory of ours, has its files in memory all the
+/// same; one elsewhere has them where Ansible puts them. Only root becomes somebody without a password: others see
+/// where the files would lie.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_another_user_of_this_machine_is_given_lies_in_memory_too() {
+    let said = |host: &str| {
+        let tell =
+            "    - ansible.builtin.fail: {msg: '{{ ansible_system_tmpdirs | join(\" \") }}'}\n";
+        let ended = run(
+            &play(
+                host,
+                &format!("  tasks:\n{tell}      delegate_to: \"{{{{ inventory_hostname }}}}\"\n"),
+            ),
+            false,
+        );
+        let told = ended.events.iter().find_map(|event| match event {
+            Event::Result { message, .. } => Some(message.clone()),
+            _ => None,
+        });
+        told.unwrap_or_else(|| panic!("{}", ended.printed))
+    };
+    assert_eq!(said("web1"), "/dev/shm");
+    assert_eq!(said("lost"), "/var/tmp /tmp");
+
+    let needle = format!("content-{}", std::process::id());
+    let own = tempfile::tempdir().expect("a directory");
+    let owner = std::os::unix::fs::MetadataExt::uid(&own.path().metadata().expect("its owner"));
+    if owner != 0 {
+        return;
+    }
+    let becomes = "  become: true\n  become_method: ansible.builtin.su\n  become_user: nobody\n  vars: {ansible_python_interpreter: /usr/bin/python3, ansible_become_flags: '-s /bin/sh', ansible_become_exe: /usr/bin/su}\n";
+    let copies = format!(
+        "  tasks:\n    - ansible.builtin.copy: {{content: '{needle}', dest: '/dev/shm/{needle}'}}\n"
+    );
+    let ended = run_in(
+        &play("web1", &format!("{becomes}{copies}")),
+        false,
+        &[("ANSIBLE_KEEP_REMOTE_FILES", "1")],
+    );
+    let left = |place: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(place).expect("a directory").flatten();
+        let dirs = entries.filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with("ansible-tmp-")
+        });
+        let files = dirs.flat_map(|dir| {
+            std::fs::read_dir(dir.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+        });
+        let files = files.map(|file| file.path());
+        files
+            .filter(|file| std::fs::read_to_string(file).is_ok_and(|text| text.contains(&needle)))
+            .collect()
+    };
+    let (memory, disk) = (left("/dev/shm"), left("/var/tmp"));
+    let _ = std::fs::remove_file(format!("/dev/shm/{needle}"));
+    for file in memory.iter().chain(&disk) {
+        let _ = std::fs::remove_dir_all(file.parent().expect("its directory"));
+    }
+    assert_eq!(ended.exit, Exit::Code(0), "{}", ended.printed);
+    assert!(
+        disk.is_empty() && !memory.is_empty(),
+        "{memory:?} {disk:?}: {}",
         ended.printed
     );
 }

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fleet::{Fleet, Host, HostName};
-use known_hosts::{HostPort, KnownHostsError, KnownHostsFile, PublicKey};
+use fleet::{Fleet, Host, HostName, Jump};
+use known_hosts::{HostPort, KnownHosts, KnownHostsError, KnownHostsFile, PublicKey};
 use process::files::{FileError, create_private_dir, write_atomically};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,9 @@ struct Machine {
     machine_id: Option<String>,
     /// Where it was onboarded, as the known hosts have it.
     places: Vec<(String, u16)>,
+    /// Machines on the way to it that its output does not know, and whether it declares their keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ways: Vec<(String, u16, bool)>,
     /// What is pinned of it; written for another machine of ours alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
@@ -79,6 +82,13 @@ impl Machine {
             places: places
                 .map(|address| (address.as_str().to_owned(), host.port))
                 .collect(),
+            ways: match &host.jump {
+                Some(Jump::Elsewhere { address, port, .. }) => {
+                    let is_declared = !host.jump_host_keys.is_empty();
+                    vec![(address.as_str().to_owned(), *port, is_declared)]
+                }
+                Some(Jump::Host(_)) | None => Vec::new(),
+            },
             keys: Vec::new(),
         }
     }
@@ -92,6 +102,32 @@ impl Machine {
         self.places
             .iter()
             .map(|(address, port)| HostPort::new(address, *port))
+    }
+
+    /// What leads to it and is pinned because its output declares the keys. What a person pinned there is theirs.
+    fn pinned_ways(&self) -> impl Iterator<Item = HostPort> {
+        let ours = self.ways.iter().filter(|(_, _, is_declared)| *is_declared);
+        ours.map(|(address, port, _)| HostPort::new(address, *port))
+    }
+
+    /// Everything that leads to it, itself among it.
+    fn all_places(&self) -> impl Iterator<Item = HostPort> {
+        let ways = self.ways.iter();
+        let ways = ways.map(|(address, port, _)| HostPort::new(address, *port));
+        self.host_ports().chain(ways)
+    }
+}
+
+/// Takes back what these machines brought into the known hosts, but what others need.
+fn take_back(known: &mut KnownHosts, gone: &[Machine], needed: &BTreeSet<HostPort>) {
+    for machine in gone {
+        for place in machine.all_places().filter(|place| !needed.contains(place)) {
+            known.trust_only(&place, None);
+        }
+        let pinned = machine.host_ports().chain(machine.pinned_ways());
+        for place in pinned.filter(|place| !needed.contains(place)) {
+            known.forget(&place);
+        }
     }
 }
 
@@ -144,21 +180,35 @@ impl Machines {
                 .hosts()
                 .any(|host| host.name.as_str() == name && !replaced.contains(&host.name))
         };
+        // Of a machine that was made anew only its own pins go: whatever leads there is none of it.
         let now = fleet.hosts().filter(|host| replaced.contains(&host.name));
         let mut given_up: BTreeSet<HostPort> = now
             .flat_map(|host| Machine::of(host).host_ports().collect::<Vec<_>>())
             .collect();
         let own = before.hosts.get(key).into_iter().flatten();
         let gone = own.filter(|(name, _)| !stays(name));
-        given_up.extend(gone.flat_map(|(_, machine)| machine.host_ports()));
+        let gone: Vec<Machine> = gone.map(|(_, machine)| machine.clone()).collect();
         let kept = fleet.hosts().filter(|host| stays(host.name.as_str()));
-        for place in kept.flat_map(|host| Machine::of(host).host_ports().collect::<Vec<_>>()) {
-            given_up.remove(&place);
+        let mut needed: BTreeSet<HostPort> = kept
+            .flat_map(|host| Machine::of(host).host_ports().collect::<Vec<_>>())
+            .collect();
+        given_up.retain(|place| !needed.contains(place));
+        let others = before.hosts.iter().filter(|(of, _)| *of != key);
+        let others = others.flat_map(|(_, hosts)| hosts.values());
+        needed.extend(others.flat_map(Machine::all_places));
+        for host in fleet.hosts() {
+            let now = Machine::of(host);
+            needed.extend(
+                now.ways
+                    .iter()
+                    .map(|(address, port, _)| HostPort::new(address, *port)),
+            );
         }
         KnownHostsFile::at(known_hosts).edit(|known| {
             for place in &given_up {
                 known.forget(place);
             }
+            take_back(known, &gone, &needed);
             Ok::<_, KnownHostsError>(())
         })?;
         self.remember(key, fleet)?;
@@ -194,14 +244,11 @@ impl Machines {
             .hosts
             .values()
             .flat_map(BTreeMap::values)
-            .flat_map(Machine::host_ports)
+            .flat_map(Machine::all_places)
             .collect();
+        let gone: Vec<Machine> = hosts.into_values().collect();
         KnownHostsFile::at(known_hosts).edit(|known| {
-            for place in hosts.values().flat_map(Machine::host_ports) {
-                if !left.contains(&place) {
-                    known.forget(&place);
-                }
-            }
+            take_back(known, &gone, &left);
             Ok::<_, KnownHostsError>(())
         })?;
         self.edit(|document| {
@@ -417,6 +464,41 @@ mod tests {
         let left = std::fs::read_to_string(&known_hosts).unwrap();
         assert_eq!(left, format!("# ours\nelsewhere.example.org {KEY}\n"));
         machines.forget("1c.hosts", &known_hosts).unwrap();
+    }
+
+    /// A machine between that the output does not name goes with the last host behind it; what a person pinned stays.
+    #[test]
+    fn what_led_to_hosts_is_forgotten_with_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let known_hosts = dir.path().join("known_hosts");
+        let machines = Machines::at(dir.path().join("machines.json"));
+        let behind = |address: &str, key: Option<&str>| json!({ "address": address, "machine_id": address, "jump_host": "ops@192.0.2.9:2200", "jump_host_key": key });
+        let door = format!("[192.0.2.9]:2200 {KEY}\n");
+        let known = || std::fs::read_to_string(&known_hosts).unwrap();
+        let two = fleet(
+            json!({ "a": behind("192.0.2.1", Some(KEY)), "b": behind("192.0.2.2", Some(KEY)) }),
+        );
+        machines.renew("k", &known_hosts, &two).unwrap();
+        let text = format!(
+            "# ours\n@cert-authority 192.0.2.1 {KEY}\n@cert-authority [192.0.2.9]:2200 {KEY}\n@cert-authority * {KEY}\n{door}"
+        );
+        write_atomically(&known_hosts, text.as_bytes(), 0o600).unwrap();
+        let one = fleet(json!({ "b": behind("192.0.2.2", Some(KEY)) }));
+        machines.renew("k", &known_hosts, &one).unwrap();
+        assert!(
+            known().contains(&door) && !known().contains("192.0.2.1"),
+            "{}",
+            known()
+        );
+        machines.forget("k", &known_hosts).unwrap();
+        assert_eq!(known(), format!("# ours\n@cert-authority * {KEY}\n"));
+
+        let text = format!("# ours\n{door}");
+        write_atomically(&known_hosts, text.as_bytes(), 0o600).unwrap();
+        let theirs = fleet(json!({ "a": behind("192.0.2.1", None) }));
+        machines.renew("k", &known_hosts, &theirs).unwrap();
+        machines.forget("k", &known_hosts).unwrap();
+        assert_eq!(known(), text);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Hands<'_> {
             env: play.env.clone(),
         };
         let mut tally = Tally::default();
-        let mut tail = VecDeque::new();
+        let mut tail = Tail::default();
         let asked = RefCell::new(Stop::No);
         let stop = || {
             let now = (self.stop)();
@@ -163,10 +163,7 @@ impl Hands<'_> {
             } else {
                 let text = self.masked(&String::from_utf8_lossy(line));
                 if !text.trim().is_empty() {
-                    if tail.len() == TAIL_LINES {
-                        tail.pop_front();
-                    }
-                    tail.push_back(text.clone());
+                    tail.add(&text);
                     (self.tell)(&Told::Line { text });
                 }
             }
@@ -185,7 +182,7 @@ impl Hands<'_> {
             verdict: self.masked_verdict(verdict),
             exit,
             hosts: tally.recap().cloned().unwrap_or_default(),
-            tail: tail.into(),
+            tail: tail.lines.into(),
             is_stopped: asked.into_inner() >= Stop::Interrupt,
         })
     }
@@ -276,8 +273,62 @@ impl Hands<'_> {
     }
 }
 
+/// The last lines that are no event, without what Python tells its own people.
+#[derive(Default)]
+struct Tail {
+    lines: VecDeque<String>,
+    in_traceback: bool,
+}
+
+impl Tail {
+    fn add(&mut self, line: &str) {
+        // Its frames are indented; the error itself is not.
+        let begins = line.starts_with("Traceback (most recent call last)");
+        self.in_traceback = begins || self.in_traceback && line.starts_with(' ');
+        if self.in_traceback {
+            return;
+        }
+        if self.lines.len() == TAIL_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line.to_owned());
+    }
+}
+
 /// What a play on this machine alone is given.
 const THIS_MACHINE: &str = "all:
   hosts:
     localhost: {ansible_connection: local, ansible_python_interpreter: \"{{ ansible_playbook_python }}\"}
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_exception_its_words_are_kept_and_not_its_frames() {
+        let mut tail = Tail::default();
+        for line in [
+            "ERROR: the value is wrong",
+            "  in forks",
+            "Traceback (most recent call last):",
+            "  File \"manager.py\", line 1, in get",
+            "            ^^^^^^",
+            "ValueError: many",
+        ] {
+            tail.add(line);
+        }
+        assert_eq!(
+            tail.lines,
+            [
+                "ERROR: the value is wrong",
+                "  in forks",
+                "ValueError: many"
+            ]
+        );
+        for n in 0..50 {
+            tail.add(&n.to_string());
+        }
+        assert_eq!((tail.lines.len(), tail.lines[0].as_str()), (20, "30"));
+    }
+}

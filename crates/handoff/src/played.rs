@@ -45,7 +45,10 @@ impl Played {
         let (what, why) = match &self.verdict {
             Verdict::Done { changed } => return Ok(changed),
             Verdict::Broken { exit } => (
-                format!("Ansible did not come to its end ({exit})"),
+                match exit_means(*exit) {
+                    Some(means) => format!("Ansible did not come to its end ({exit}: {means})"),
+                    None => format!("Ansible did not come to its end ({exit})"),
+                },
                 self.tail.clone(),
             ),
             Verdict::NothingMatched => (
@@ -57,19 +60,12 @@ impl Played {
                     .iter()
                     .map(|(host, (task, message))| format!("`{host}`: task `{task}`: {message}"))
                     .collect();
-                why.extend(
-                    unreachable
-                        .iter()
-                        .map(|host| format!("`{host}`: unreachable")),
-                );
+                why.extend(unreachable.iter().map(|(host, said)| lost(host, said)));
                 (format!("tasks failed on {}", counted(hosts.len())), why)
             }
             Verdict::Unreachable { hosts } => (
                 format!("{} did not answer", counted(hosts.len())),
-                vec![format!(
-                    "unreachable: {}, whatever the playbook says about that",
-                    names(hosts)
-                )],
+                hosts.iter().map(|(host, said)| lost(host, said)).collect(),
             ),
             Verdict::Missed { hosts } => (
                 format!("{} had no part in it", counted(hosts.len())),
@@ -91,6 +87,25 @@ impl Played {
     }
 }
 
+fn lost(host: &str, said: &str) -> String {
+    match said.trim() {
+        "" => format!("`{host}`: unreachable, whatever the playbook says about that"),
+        said => format!("`{host}`: unreachable, whatever the playbook says about that: {said}"),
+    }
+}
+
+/// What an exit code without a word of hosts means: `ansible.errors.ExitCode` of ansible-core 2.19.
+fn exit_means(exit: Exit) -> Option<&'static str> {
+    Some(match exit {
+        Exit::Code(1) => "an error of the playbook or of Ansible's own",
+        Exit::Code(4) => "the playbook can't be read",
+        Exit::Code(5) => "an option or a setting that it does not take",
+        Exit::Code(99) => "interrupted by a signal",
+        Exit::Code(250) => "an exception that it did not expect",
+        _ => return None,
+    })
+}
+
 fn counted(n: usize) -> String {
     match n {
         1 => "1 host".to_owned(),
@@ -108,9 +123,19 @@ impl Hands<'_> {
                         (host, (self.masked(&task), self.masked(&message)))
                     })
                     .collect(),
-                unreachable,
+                unreachable: self.masked_said(unreachable),
+            },
+            Verdict::Unreachable { hosts } => Verdict::Unreachable {
+                hosts: self.masked_said(hosts),
             },
             other => other,
         }
+    }
+
+    fn masked_said(&self, hosts: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        hosts
+            .into_iter()
+            .map(|(host, said)| (host, self.masked(&said)))
+            .collect()
     }
 }

@@ -293,10 +293,12 @@ impl Ledger {
         step: &str,
         now: &str,
     ) -> Result<Job, LedgerError> {
-        self.alter(id, |job| {
+        let begun = self.alter(id, |job| {
             is_held_by(job, holder)?;
             Ok(job.begin(step, now)?)
-        })
+        });
+        let _ = fault::point("job.begin.after", || step.to_owned());
+        begun
     }
 
     /// Writes down how a step ended. The holder alone may.
@@ -311,10 +313,13 @@ impl Ledger {
         end: End,
         now: &str,
     ) -> Result<Job, LedgerError> {
-        self.alter(id, |job| {
+        let _ = fault::point("job.end.before", || step.to_owned());
+        let ended = self.alter(id, |job| {
             is_held_by(job, holder)?;
             Ok(job.end(step, end, now)?)
-        })
+        });
+        let _ = fault::point("job.end.after", || step.to_owned());
+        ended
     }
 
     /// Makes a job go on from a step, or from where it stopped.

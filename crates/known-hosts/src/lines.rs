@@ -157,14 +157,25 @@ impl KnownHosts {
         self.take_out(host, &[]);
     }
 
-    /// Trusts an authority for the hosts that `patterns` matches, such as `*`; once.
-    pub fn trust_authority(&mut self, patterns: &str, key: &PublicKey) {
-        let hosts = Hosts::Plain(patterns.to_owned());
-        let is_there = self.entries().any(|(_, entry)| {
-            entry.marker == Marker::Authority && entry.hosts == hosts && entry.key == *key
+    /// Has this authority, and no other one, vouch for a host by its own name alone. Lines with patterns, or with other
+    /// names as well, are left alone: they are somebody else's.
+    pub fn trust_only(&mut self, host: &HostPort, key: Option<&PublicKey>) {
+        let mut is_there = false;
+        self.lines.retain(|line| {
+            let Some(entry) = &line.entry else {
+                return true;
+            };
+            let is_own =
+                matches!(&entry.hosts, Hosts::Plain(patterns) if patterns == host.as_str());
+            if entry.marker != Marker::Authority || !is_own {
+                return true;
+            }
+            let stays = Some(&entry.key) == key && !is_there;
+            is_there |= stays;
+            stays
         });
-        if !is_there {
-            self.add(Marker::Authority, patterns, key);
+        if let Some(key) = key.filter(|_| !is_there) {
+            self.add(Marker::Authority, host.as_str(), key);
         }
     }
 

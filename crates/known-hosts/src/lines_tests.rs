@@ -91,13 +91,26 @@ fn verdicts_are_worst_first() {
 }
 
 #[test]
-fn an_authority_is_trusted_once() {
-    let mut known = KnownHosts::default();
-    known.trust_authority("*", &key(0));
-    known.trust_authority("*", &key(0));
-    assert_eq!(text(&known), format!("@cert-authority * {}\n", KEYS[0]));
-    assert_eq!(known.find(&host("any")).authorities, [key(0)]);
+fn one_authority_is_trusted_and_once() {
+    let theirs = format!(
+        "@cert-authority * {0}\n@cert-authority any,more {0}\n",
+        KEYS[1]
+    );
+    let mut known = KnownHosts::parse(theirs.as_bytes());
+    known.trust_only(&host("any"), Some(&key(2)));
+    known.trust_only(&host("any"), Some(&key(0)));
+    known.trust_only(&host("any"), Some(&key(0)));
+    assert_eq!(
+        text(&known),
+        format!("{theirs}@cert-authority any {}\n", KEYS[0])
+    );
+    assert_eq!(
+        known.find(&host("any")).authorities,
+        [key(1), key(1), key(0)]
+    );
     assert_eq!(known.verdict(&host("any"), &key(1)), Verdict::Unknown);
+    known.trust_only(&host("any"), None);
+    assert_eq!(text(&known), theirs);
 }
 
 fn ssh_keygen(dir: &std::path::Path, args: &[&str]) -> String {

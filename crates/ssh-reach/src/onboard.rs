@@ -107,9 +107,7 @@ pub fn prepare(
     let mut after = known.clone();
     for place in places(host) {
         pin_declared(&mut after, host, &place, &host.host_keys, is_replaced)?;
-        if let HostKeys::Authority(key) = policy {
-            after.trust_authority(place.as_str(), key);
-        }
+        after.trust_only(&place, authority(policy));
     }
     know_jump(&mut after, host, policy)?;
     let is_known = places(host).any(|place| !after.find(&place).keys.is_empty());
@@ -120,6 +118,14 @@ pub fn prepare(
     })
 }
 
+/// Who may vouch for hosts: one that the target named before may not any more.
+fn authority(policy: &HostKeys) -> Option<&PublicKey> {
+    match policy {
+        HostKeys::Authority(key) => Some(key),
+        HostKeys::Declared | HostKeys::TrustFirst => None,
+    }
+}
+
 /// A jump host elsewhere is no machine of ours: its key is declared, signed, or pinned already, never seen first.
 fn know_jump(known: &mut KnownHosts, host: &Host, policy: &HostKeys) -> Result<(), OnboardError> {
     let Some(Jump::Elsewhere { address, port, .. }) = &host.jump else {
@@ -127,9 +133,8 @@ fn know_jump(known: &mut KnownHosts, host: &Host, policy: &HostKeys) -> Result<(
     };
     let place = HostPort::new(address.as_str(), *port);
     pin_declared(known, host, &place, &host.jump_host_keys, false)?;
-    if let HostKeys::Authority(key) = policy {
-        known.trust_authority(place.as_str(), key);
-    } else if known.find(&place).keys.is_empty() {
+    known.trust_only(&place, authority(policy));
+    if authority(policy).is_none() && known.find(&place).keys.is_empty() {
         return Err(OnboardError::UndeclaredJump {
             host: host.name.clone(),
             place,
@@ -306,6 +311,20 @@ mod tests {
             KEYS[0]
         );
         assert_eq!(text(&known), expected);
+        let other = HostKeys::Authority(key(1));
+        prepare(&mut known, &host(None), &other, false).unwrap();
+        assert_eq!(
+            text(&known),
+            expected.replace(KEYS[0], KEYS[1]),
+            "the former one vouches no more"
+        );
+        let declared = HostKeys::Declared;
+        prepare(&mut known, &host(Some(0)), &declared, false).unwrap();
+        assert!(
+            !text(&known).contains("@cert-authority"),
+            "{}",
+            text(&known)
+        );
     }
 
     #[test]

@@ -351,7 +351,7 @@ fn sshd() -> PathBuf {
     clippy::disallowed_methods,
     reason = "tests must not lean on the crate that they test"
 )]
-fn program(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+pub(crate) fn program(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.env_clear().env(
         "PATH",

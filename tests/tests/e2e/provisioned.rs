@@ -25,7 +25,7 @@ fn playbook(farm: &Farm, hosts: &str) -> String {
 }
 
 /// A platform with one phase of nothing and the workspace `prod`, which makes the farm's machines.
-fn handed_off(names: &[&str]) -> Farm {
+pub(crate) fn handed_off(names: &[&str]) -> Farm {
     let farm = Farm::of(names);
     platform(
         &farm,
@@ -36,7 +36,7 @@ fn handed_off(names: &[&str]) -> Farm {
     farm
 }
 
-fn platform(farm: &Farm, workspaces: &str) {
+pub(crate) fn platform(farm: &Farm, workspaces: &str) {
     farm.drill.write(
         "rebuild.toml",
         &format!(
@@ -46,7 +46,7 @@ fn platform(farm: &Farm, workspaces: &str) {
     );
 }
 
-const RUN: [&str; 4] = ["provision", "run", "prod", "playbooks/node.yml"];
+pub(crate) const RUN: [&str; 4] = ["provision", "run", "prod", "playbooks/node.yml"];
 
 fn n_played(farm: &Farm, host: &str) -> usize {
     let file = farm.place().join(format!("{host}.played"));
@@ -54,7 +54,7 @@ fn n_played(farm: &Farm, host: &str) -> usize {
 }
 
 /// The one job, and the status of each of its steps.
-fn job(farm: &Farm) -> (Value, Vec<String>) {
+pub(crate) fn job(farm: &Farm) -> (Value, Vec<String>) {
     let list = farm.drill.json(0, &["jobs", "list"]);
     conforms("jobs-list", &list);
     let job = list["jobs"][0].clone();
