@@ -237,7 +237,7 @@ fn a_run_that_is_killed_in_and_after_each_step_goes_on_at_the_one_that_had_not_e
         };
         let is_done = |name: &str| {
             let status = entry(&before, name).map(|step| step["status"].clone());
-            status.is_some_and(|status| status == "applied" || status == "verified")
+            status.is_some_and(|status| status == "succeeded" || status == "verified")
         };
         let done = ["1.machines", "1.reach", "1.configure"].map(is_done);
         farm.drill.run(0, &RESUME);
