@@ -129,6 +129,7 @@ fn it_does_not_listen_to_the_network_in_the_clear() {
     );
     refused(&["--config", "backend.toml"], "there is no store to serve");
     refused(&["--store", "s3://states"], "region");
+    refused(&["--store", "ftp://states"], "no store that can be served");
     refused(
         &["--store", "states", "--config", "absent.toml"],
         "cannot read the configuration",

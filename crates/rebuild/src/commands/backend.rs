@@ -304,6 +304,16 @@ fn store_of(
         }
     };
     if !cloud_store::Config::is_address(text) {
+        // A slip in an address must not become a directory of its name.
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(Box::new(
+                Failure::new(
+                    ExitCode::Unusable,
+                    format!("`{scheme}://` is no store that can be served from"),
+                )
+                .hint("a store is a directory, or `s3://`, `gs://` or `az://`; nothing is served"),
+            ));
+        }
         return Ok(Arc::new(LocalStore::open(beside.join(text))));
     }
     let chain = DefaultChain {
@@ -348,7 +358,15 @@ fn store_of(
             ExitCode::Stopped,
             format!("{} does not exist", store.describe()),
         ))),
-        Err(fault) => Err(stopped(Failure::of(ExitCode::Stopped, &fault))),
+        Err(fault) => {
+            let mut failure = Failure::of(ExitCode::Stopped, &fault);
+            failure.causes.insert(0, std::mem::take(&mut failure.message));
+            failure.message = format!("cannot reach {}", store.describe());
+            Err(Box::new(failure.hint(
+                "nothing is served; see that the store answers, and that the environment holds credentials for it (`AWS_…`, `GOOGLE_…`, \
+                 `AZURE_…`: docs/stores.md)",
+            )))
+        }
     }
 }
 
