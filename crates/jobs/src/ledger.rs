@@ -9,6 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use crate::job::{End, Job, JobId, JobStatus, Step, StepStatus, TransitionError};
 use crate::schema;
 
+/// How many jobs of one workspace that are over are kept.
+const KEPT: u32 = 50;
 /// The most that a write waits for another process's.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -140,7 +142,8 @@ impl Ledger {
         })
     }
 
-    /// Writes a new job down, or finds the one of its workspace that is not over.
+    /// Writes a new job down, or finds the one of its workspace that is not over. With a new one the oldest of its
+    /// workspace that are over are forgotten: fifty of them stay.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -184,6 +187,10 @@ impl Ledger {
                 params![job.id.0, job.kind, job.platform, job.target, job.workspace, job.playbook, job.spec, job.created_at],
             )?;
             write(change, &job)?;
+            change.execute(
+                "DELETE FROM job WHERE id IN (SELECT id FROM job WHERE platform = ?1 AND target = ?2 AND workspace = ?3 AND is_open = 0 ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?4)",
+                params![job.platform, job.target, job.workspace, KEPT],
+            )?;
             Ok(Some(Opened::New(job)))
         })?
         .ok_or_else(|| self.failed("read", rusqlite::Error::QueryReturnedNoRows))

@@ -372,3 +372,34 @@ fn what_a_job_goes_on_with_is_changed_by_its_holder_alone() {
         "{\"limit\":\"x\"}"
     );
 }
+
+/// Of a workspace the newest jobs that are over stay; one that is not over, and those of other workspaces, always do.
+#[test]
+fn the_oldest_that_are_over_are_forgotten() {
+    let place = Place::new();
+    let mut ledger = place.ledger();
+    ledger.open_job(new_job("other", "stage"), NOW).unwrap();
+    let kept = usize::try_from(KEPT).unwrap();
+    let n_jobs = kept + 3;
+    for n in 0..n_jobs {
+        let name = format!("{n:03}");
+        let opened = ledger.open_job(new_job(&name, "prod"), NOW).unwrap();
+        assert!(matches!(opened, Opened::New(_)));
+        match n % 2 {
+            0 => run_to(&mut ledger, &name, STEPS.len()),
+            _ => drop(ledger.abandon(&id(&name), "enough", |_| true).unwrap()),
+        }
+    }
+    let newest = ledger.open_job(new_job("999", "prod"), NOW).unwrap();
+    assert!(matches!(newest, Opened::New(_)));
+    let of_prod = ledger.of_workspace("homelab", "live", "prod").unwrap();
+    assert_eq!(of_prod.len(), kept + 1);
+    assert_eq!(of_prod[0].id, id("999"));
+    assert_eq!(of_prod[kept].id, id("003"), "the oldest three are gone");
+    assert_eq!(ledger.list().unwrap().len(), kept + 2);
+    let n_steps: usize = ledger
+        .db
+        .query_row("SELECT count(*) FROM step", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(n_steps, (kept + 2) * STEPS.len(), "steps go with their job");
+}

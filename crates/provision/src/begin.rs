@@ -4,13 +4,35 @@ use std::sync::Arc;
 
 use jobs::{Job, JobId, NewJob, NewStep, Opened};
 use phase_engine::{ExitCode, Failure};
+use run::CallError;
 use run::api::Machine;
+use run::stop::StopRequests;
 use run::ui::{Notice, Ui};
-use run::workspace::WorkspaceSite;
+use run::workspace::{Workspace, WorkspaceSite};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::book::{self, Book, is_dead, told};
-use crate::drive::Done;
+use crate::documents::JobDocument;
+use crate::drive::{Acts, Done, Driven, Driver, drive};
+use crate::provision::Ended;
+
+/// Opens the ledger, takes the target's lock, and works on the workspace until it is given back.
+pub(crate) fn with_workspace(
+    machine: &Machine,
+    site: &WorkspaceSite,
+    command: &str,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+    work: impl FnOnce(&Workspace<'_>, &mut Book) -> Result<Ended, Failure>,
+) -> Result<Ended, CallError> {
+    // Before the target is locked: a ledger that can't be read is told first.
+    let mut book = Book::open(machine, command)?;
+    let workspace = Workspace::open(machine, site, command, stop, ui)?;
+    let ended = work(&workspace, &mut book);
+    workspace.release();
+    Ok(ended?)
+}
 
 /// The job that a call is about.
 pub(crate) struct Asked<'a> {
@@ -29,8 +51,26 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Finds the job or begins it, takes it, and walks it with what `acts` makes of it.
+    pub(crate) fn walked<A: Acts>(
+        &self,
+        machine: &Machine,
+        book: &mut Book,
+        site: &WorkspaceSite,
+        ui: &Arc<dyn Ui>,
+        acts: impl FnOnce(&mut Book, &Job) -> Result<A, Failure>,
+    ) -> Result<Ended, Failure> {
+        let (job, resumed) = self.found(machine, book, site)?;
+        let mut acts = acts(book, &job)?;
+        let id = job.id;
+        self.take(book, &id, site, resumed, ui)?;
+        let job = id.clone();
+        let driven = drive(Driver { book, job }, &mut acts);
+        ended(book, &id, driven)
+    }
+
     /// The job, and whether it was there before.
-    pub(crate) fn found(
+    fn found(
         &self,
         machine: &Machine,
         book: &mut Book,
@@ -47,7 +87,7 @@ impl Asked<'_> {
     }
 
     /// Takes it for this call, and tells which it is.
-    pub(crate) fn take(
+    fn take(
         &self,
         book: &mut Book,
         id: &JobId,
@@ -123,6 +163,24 @@ impl Asked<'_> {
     }
 }
 
+/// Gives the job back to the ledger, and says how it ended.
+fn ended(book: &mut Book, id: &JobId, driven: Driven) -> Result<Ended, Failure> {
+    let Driven { job, failure } = driven;
+    let given_back = book.give_back(id);
+    let failure = failure
+        .or_else(|| given_back.as_ref().err().cloned())
+        .map(|failure| with_ways_on(failure, id));
+    match given_back.ok().or(job) {
+        Some(job) => Ok((JobDocument::of(&job), failure)),
+        None => Err(failure.unwrap_or_else(|| Failure::failed("the ledger of jobs is gone"))),
+    }
+}
+
+/// What a job goes on with, as the ledger keeps it.
+pub(crate) fn spec_text(spec: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(spec).map_err(|error| Failure::of(ExitCode::Unusable, &error))
+}
+
 /// Reads what a job goes on with.
 pub(crate) fn read_spec<T: DeserializeOwned>(job: &Job) -> Result<T, Failure> {
     serde_json::from_str(&job.spec).map_err(|error| {
@@ -151,7 +209,7 @@ pub(crate) fn step_told(ui: &dyn Ui, step: &str, ended: Option<(&Result<Done, Fa
     ui.tell(&notice);
 }
 
-pub(crate) fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
+fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jobs::{Job, JobId, StepStatus};
-use phase_engine::{ExitCode, Failure};
+use phase_engine::Failure;
 use run::CallError;
 use run::api::Machine;
 use run::stop::{StopLevel, StopRequests};
@@ -13,10 +13,10 @@ use run::workspace::{CapturePlay, Caught, Workspace, WorkspaceApply, WorkspaceSi
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::begin::{Asked, read_spec, step_told};
-use crate::book::{self, Book, is_dead, told};
-use crate::drive::{Acts, Done, Driver, How, drive};
-use crate::provision::{Ended, ended};
+use crate::begin::{self, Asked, read_spec, spec_text, step_told};
+use crate::book::{self, is_dead, told};
+use crate::drive::{Acts, Done, How};
+use crate::provision::Ended;
 
 /// The steps; none of them only looks.
 pub const BOOTSTRAP_STEPS: [(&str, bool); 3] =
@@ -92,74 +92,56 @@ pub(crate) fn with_workspace(
     ui: &Arc<dyn Ui>,
     job: Option<&JobId>,
 ) -> Result<Ended, CallError> {
-    // Before the target is locked: a ledger that can't be read is told first.
-    let mut book = Book::open(machine, "bootstrap run")?;
-    let workspace = Workspace::open(machine, site, "bootstrap run", stop, ui)?;
-    let ended = worked(machine, &workspace, &mut book, options, stop, ui, job);
-    workspace.release();
-    Ok(ended?)
-}
-
-fn worked(
-    machine: &Machine,
-    workspace: &Workspace<'_>,
-    book: &mut Book,
-    options: &BootstrapOptions,
-    stop: &Arc<StopRequests>,
-    ui: &Arc<dyn Ui>,
-    job: Option<&JobId>,
-) -> Result<Ended, Failure> {
-    let play = workspace.capture_of(CapturePlay {
-        playbook: options.playbook.clone(),
-        inventory: options.inventory.clone(),
-        limit: options.limit.clone(),
-    })?;
-    let site = workspace.site();
-    let spec = serde_json::to_string(&Spec {
-        platform_dir: site.root.clone(),
-        workspace: site.absolute(),
-        inventory: play.inventory.clone(),
-        limit: play.limit.clone(),
-    })
-    .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
-    let asked = Asked {
-        kind: KIND,
-        steps: &BOOTSTRAP_STEPS,
-        playbook: &play.playbook,
-        spec: &spec,
-        give_up: options.give_up.as_deref(),
-        job,
-    };
-    let (job, resumed) = asked.found(machine, book, site)?;
-    let id = job.id.clone();
-    let captured = names_of(&job, "ansible", "captured");
-    // What was captured and not sealed is gone with the call that captured it.
-    if wants_ansible(&job) && !workspace.is_sealed_by(&id.0, &captured) {
-        book.ledger
-            .redrive(&id, Some("ansible"), is_dead)
-            .map_err(|error| told(&error))?;
-    }
-    asked.take(book, &id, site, resumed, ui)?;
-    let mut acts = Handoff {
+    begin::with_workspace(
         machine,
-        workspace,
-        options,
-        play,
+        site,
+        "bootstrap run",
         stop,
         ui,
-        job: id.clone(),
-        caught: None,
-        captured,
-        sealed: names_of(&job, "seal", "sealed"),
-    };
-    let driven = drive(
-        Driver {
-            book,
-            job: id.clone(),
+        |workspace, book| {
+            let play = workspace.capture_of(CapturePlay {
+                playbook: options.playbook.clone(),
+                inventory: options.inventory.clone(),
+                limit: options.limit.clone(),
+            })?;
+            let site = workspace.site();
+            let spec = Spec {
+                platform_dir: site.root.clone(),
+                workspace: site.absolute(),
+                inventory: play.inventory.clone(),
+                limit: play.limit.clone(),
+            };
+            let asked = Asked {
+                kind: KIND,
+                steps: &BOOTSTRAP_STEPS,
+                playbook: &play.playbook.clone(),
+                spec: &spec_text(&spec)?,
+                give_up: options.give_up.as_deref(),
+                job,
+            };
+            asked.walked(machine, book, site, ui, |book, job| {
+                let captured = names_of(job, "ansible", "captured");
+                // What was captured and not sealed is gone with the call that captured it.
+                if wants_ansible(job) && !workspace.is_sealed_by(&job.id.0, &captured) {
+                    book.ledger
+                        .redrive(&job.id, Some("ansible"), is_dead)
+                        .map_err(|error| told(&error))?;
+                }
+                Ok(Handoff {
+                    machine,
+                    workspace,
+                    options,
+                    play,
+                    stop,
+                    ui,
+                    job: job.id.clone(),
+                    caught: None,
+                    captured,
+                    sealed: names_of(job, "seal", "sealed"),
+                })
+            })
         },
-        &mut acts,
-    );
-    ended(book, &id, driven)
+    )
 }
 
 /// Whether the play ended well and what it captured is not all sealed.

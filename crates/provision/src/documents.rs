@@ -168,6 +168,11 @@ pub(crate) fn next(job: &JobShown) -> Vec<String> {
         ];
     }
     match job.status.as_str() {
+        // A bootstrap's workspace need not have hosts.
+        "succeeded" if job.kind == crate::bootstrap::KIND => vec![format!(
+            "rebuild provision status {} --target {}",
+            job.workspace, job.target
+        )],
         "succeeded" => vec![format!(
             "rebuild inventory {} --target {} --graph",
             job.workspace, job.target

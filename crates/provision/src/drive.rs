@@ -106,6 +106,7 @@ fn walk(book: &mut Book, id: &JobId, acts: &mut dyn Acts) -> Result<(), Failure>
             book.ledger
                 .begin(id, &book.holder, &step, &acts.now())
                 .map_err(|error| lost(&error))?;
+            let _ = fault::point("job.begun", || step.clone());
         }
         acts.tell(&step, None);
         let began = Instant::now();
@@ -124,7 +125,9 @@ fn walk(book: &mut Book, id: &JobId, acts: &mut dyn Acts) -> Result<(), Failure>
                 error: in_one_line(failure),
             },
         };
+        let _ = fault::point("job.done", || step.clone());
         let ended = book.ledger.end(id, &book.holder, &step, end, &acts.now());
+        let _ = fault::point("job.ended", || step.clone());
         result?;
         ended.map_err(|error| lost(&error))?;
     }

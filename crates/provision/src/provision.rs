@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::{Job, JobId};
-use phase_engine::{ExitCode, Failure};
+use phase_engine::Failure;
 use run::CallError;
 use run::api::Machine;
 use run::stop::{StopLevel, StopRequests};
@@ -17,10 +17,10 @@ use run::workspace::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::begin::{Asked, read_spec, step_told, with_ways_on};
+use crate::begin::{self, Asked, read_spec, spec_text, step_told};
 use crate::book::{self, Book, is_dead, told};
 use crate::documents::{JobDocument, JobShown, ProvisionStatus, next};
-use crate::drive::{Acts, Done, Driven, Driver, How, drive};
+use crate::drive::{Acts, Done, How};
 
 /// The steps, and which of them only look.
 pub const STEPS: [(&str, bool); 4] = [
@@ -123,73 +123,40 @@ pub(crate) fn with_workspace(
     ui: &Arc<dyn Ui>,
     job: Option<&JobId>,
 ) -> Result<Ended, CallError> {
-    // Before the target is locked: a ledger that can't be read is told first.
-    let mut book = Book::open(machine, "provision run")?;
-    let workspace = Workspace::open(machine, site, "provision run", stop, ui)?;
-    let ended = worked(machine, &workspace, &mut book, options, stop, ui, job);
-    workspace.release();
-    Ok(ended?)
-}
-
-fn worked(
-    machine: &Machine,
-    workspace: &Workspace<'_>,
-    book: &mut Book,
-    options: &ProvisionOptions,
-    stop: &Arc<StopRequests>,
-    ui: &Arc<dyn Ui>,
-    job: Option<&JobId>,
-) -> Result<Ended, Failure> {
-    let play = workspace.play_of(WorkspacePlay {
-        playbook: options.playbook.clone(),
-        with: options.with.clone(),
-        limit: options.limit.clone(),
-        diff: options.diff,
-    })?;
-    let site = workspace.site();
-    let spec = serde_json::to_string(&Spec::of(site, options))
-        .map_err(|error| Failure::of(ExitCode::Unusable, &error))?;
-    let asked = Asked {
-        kind: KIND,
-        steps: &STEPS,
-        playbook: &play.playbook,
-        spec: &spec,
-        give_up: options.give_up.as_deref(),
-        job,
-    };
-    let (job, resumed) = asked.found(machine, book, site)?;
-    let id = job.id;
-    asked.take(book, &id, site, resumed, ui)?;
-    let mut acts = Handoff {
+    begin::with_workspace(
         machine,
-        workspace,
-        options,
-        play,
+        site,
+        "provision run",
         stop,
         ui,
-        awaited: None,
-    };
-    let driven = drive(
-        Driver {
-            book,
-            job: id.clone(),
+        |workspace, book| {
+            let play = workspace.play_of(WorkspacePlay {
+                playbook: options.playbook.clone(),
+                with: options.with.clone(),
+                limit: options.limit.clone(),
+                diff: options.diff,
+            })?;
+            let asked = Asked {
+                kind: KIND,
+                steps: &STEPS,
+                playbook: &play.playbook.clone(),
+                spec: &spec_text(&Spec::of(workspace.site(), options))?,
+                give_up: options.give_up.as_deref(),
+                job,
+            };
+            asked.walked(machine, book, workspace.site(), ui, |_, _| {
+                Ok(Handoff {
+                    machine,
+                    workspace,
+                    options,
+                    play,
+                    stop,
+                    ui,
+                    awaited: None,
+                })
+            })
         },
-        &mut acts,
-    );
-    ended(book, &id, driven)
-}
-
-/// Gives the job back to the ledger, and says how it ended.
-pub(crate) fn ended(book: &mut Book, id: &JobId, driven: Driven) -> Result<Ended, Failure> {
-    let Driven { job, failure } = driven;
-    let given_back = book.give_back(id);
-    let failure = failure
-        .or_else(|| given_back.as_ref().err().cloned())
-        .map(|failure| with_ways_on(failure, id));
-    match given_back.ok().or(job) {
-        Some(job) => Ok((JobDocument::of(&job), failure)),
-        None => Err(failure.unwrap_or_else(|| Failure::failed("the ledger of jobs is gone"))),
-    }
+    )
 }
 
 /// The acts of a handoff.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use run::workspace::WorkspaceApply;
 
 use crate::args::{Stop, duration};
 
@@ -34,6 +35,35 @@ pub(crate) struct WorkspaceNamed {
     pub(crate) target: Option<String>,
 }
 
+/// What a job may do that is not done without being asked for.
+#[derive(Args, Debug)]
+pub(crate) struct Consent {
+    /// Let the workspace's plan destroy and replace on a protected target
+    #[arg(long)]
+    pub(crate) allow_destroy: bool,
+    /// Let this tainted resource be replaced; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) replace: Vec<String>,
+    /// Keep this tainted resource as it is; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) keep: Vec<String>,
+    /// Give up the job of the workspace that is not over, and begin a new one; the reason is kept with it
+    #[arg(long, value_name = "REASON")]
+    pub(crate) give_up: Option<String>,
+}
+
+impl Consent {
+    /// What the apply may do, and why the job that is not over is given up.
+    pub(crate) fn into_parts(self) -> (WorkspaceApply, Option<String>) {
+        let apply = WorkspaceApply {
+            allow_destroy: self.allow_destroy,
+            replace: self.replace,
+            keep: self.keep,
+        };
+        (apply, self.give_up)
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ProvisionRun {
     /// The workspace: a name of `[workspace]` in rebuild.toml, or with `--target` a root module's directory
@@ -57,18 +87,8 @@ pub(crate) struct ProvisionRun {
     /// How long the hosts are awaited (`30s`, `10m`) [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
-    /// Let its plan destroy and replace on a protected target
-    #[arg(long)]
-    pub(crate) allow_destroy: bool,
-    /// Let this tainted resource be replaced; may be given again
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) replace: Vec<String>,
-    /// Keep this tainted resource as it is; may be given again
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) keep: Vec<String>,
-    /// Give up the job of the workspace that is not over, and begin a new one; the reason is kept with it
-    #[arg(long, value_name = "REASON")]
-    pub(crate) give_up: Option<String>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }
@@ -112,18 +132,8 @@ pub(crate) struct BootstrapRun {
     /// Limit the play to these hosts: a pattern of Ansible's
     #[arg(long, value_name = "PATTERN")]
     pub(crate) limit: Option<String>,
-    /// Let the workspace's plan destroy and replace on a protected target
-    #[arg(long)]
-    pub(crate) allow_destroy: bool,
-    /// Let this tainted resource be replaced; may be given again
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) replace: Vec<String>,
-    /// Keep this tainted resource as it is; may be given again
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) keep: Vec<String>,
-    /// Give up the job of the workspace that is not over, and begin a new one; the reason is kept with it
-    #[arg(long, value_name = "REASON")]
-    pub(crate) give_up: Option<String>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }
@@ -183,7 +193,7 @@ pub(crate) struct JobsRedrive {
 
 #[derive(Args, Debug)]
 pub(crate) struct Inventory {
-    /// The workspace; without it, all workspaces of `--target`
+    /// The workspace, or with `--target` a step as PHASE.STEP; without it, all hosts of the target
     #[arg(value_name = "WORKSPACE")]
     pub(crate) workspace: Option<String>,
     /// The target

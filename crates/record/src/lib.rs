@@ -14,6 +14,7 @@ mod fold;
 mod head;
 mod ledger;
 mod parts;
+mod prune;
 mod record;
 mod record_store;
 mod schema;

@@ -41,7 +41,7 @@ pub struct Listed {
 /// The records and the head of one target.
 #[derive(Clone)]
 pub struct RecordStore {
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl RecordStore {
@@ -55,7 +55,7 @@ impl RecordStore {
         self.store.describe()
     }
 
-    fn read(&self, key: &Key) -> Result<Option<Versioned>, RecordError> {
+    pub(crate) fn read(&self, key: &Key) -> Result<Option<Versioned>, RecordError> {
         self.store.get(key).map_err(|source| RecordError::Read {
             key: key.clone(),
             source,
@@ -288,7 +288,7 @@ fn refused(key: &Key, source: WriteError) -> RecordError {
     }
 }
 
-fn key_of(run: &RunId) -> Result<Key, RecordError> {
+pub(crate) fn key_of(run: &RunId) -> Result<Key, RecordError> {
     layout::record(run.as_str()).map_err(|source| RecordError::Key { source })
 }
 

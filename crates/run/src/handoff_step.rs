@@ -423,12 +423,16 @@ impl<'m> Bench<'m> {
             _ if act.is_over() => Stop::Interrupt,
             _ => Stop::No,
         };
+        let tell = |told: &Told| {
+            let _ = ::fault::point("hands.told", String::new);
+            tell(told);
+        };
         Ok(work(&Hands {
             spawner: self.machine.spawner.as_ref(),
             memory: &self.memory,
             masker: &self.masker,
             ssh,
-            tell,
+            tell: &tell,
             stop: &stop,
         }))
     }

@@ -124,7 +124,7 @@ fn failure(error: &BackendError) -> Failure {
     }
 }
 
-fn writer(machine: &Machine) -> Result<Writer, Failure> {
+pub(crate) fn writer(machine: &Machine) -> Result<Writer, Failure> {
     Ok(Writer {
         identity: Identity::of_self().map_err(|error| stopped(&error))?,
         user: machine.user.clone(),

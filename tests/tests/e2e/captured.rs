@@ -17,12 +17,12 @@ use crate::secrecy::Watch;
 const TRACED: &str = "trace=write,pwrite64,writev,pwritev,pwritev2,sendto,sendmsg,sendfile,copy_file_range,splice,execve";
 
 /// Every process, with what each file descriptor leads to and whole texts.
-const WHOLE: [&str; 7] = ["-f", "--seccomp-bpf", "-y", "-s", "1000000", "-e", TRACED];
+pub(crate) const WHOLE: [&str; 7] = ["-f", "--seccomp-bpf", "-y", "-s", "1000000", "-e", TRACED];
 /// Everything takes longer that is looked at.
-const LONG: Duration = Duration::from_secs(400);
+pub(crate) const LONG: Duration = Duration::from_secs(400);
 
 /// The same command under `strace`, which writes what it saw to `log`.
-fn traced(command: &Command, log: &Path, more: &[&str]) -> Command {
+pub(crate) fn traced(command: &Command, log: &Path, more: &[&str]) -> Command {
     let strace = tool("REBUILD_TEST_STRACE").display().to_string();
     let log = log.display().to_string();
     let mut args = vec!["-o", log.as_str()];
@@ -46,7 +46,7 @@ fn is_no_disk(place: &str) -> bool {
 }
 
 /// Lines of a trace that brought the value to a disk or into an argument list.
-fn leaks(trace: &str, needles: &[String]) -> Vec<String> {
+pub(crate) fn leaks(trace: &str, needles: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for line in trace.lines() {
         // `PID write(5</path>, "…", 7) = 7`
@@ -128,89 +128,139 @@ fn a_captured_secret_is_written_to_no_disk_and_stands_in_no_argument() {
     seed.expect_handed_over();
 }
 
+/// A farm whose secrets come from the envelope: the key that opens its hosts, and a token that OpenTofu is given, that
+/// stands in the sensitive output of its hosts, and that a play writes where it belongs, and prints.
+pub(crate) struct HandedOn {
+    pub(crate) farm: Farm,
+    /// The token, and a line of the key.
+    pub(crate) needles: [String; 2],
+    /// Where the play writes the token on this machine.
+    memory: tempfile::TempDir,
+}
+
+impl HandedOn {
+    pub(crate) fn new() -> Self {
+        let farm = Farm::of(&["web1"]);
+        let drill = &farm.drill;
+        let (recipient, private) = age_key();
+        let identity = drill.world.write("age.key", &private);
+        drill.write(
+            "targets/drill.toml",
+            &format!(
+                "[ssh]\nidentity = {{ envelope = \"fleet-key\" }}\nhost_keys = \"declared\"\n\
+                 [envelope]\nrecipients = [\"{recipient}\"]\nidentity = {{ file = \"{}\" }}\n\
+                 [encryption]\npassphrase = {{ env = \"PASS\" }}\n[secrets]\ntoken = {{ envelope = \"token\" }}\n",
+                identity.display()
+            ),
+        );
+        drill.write("nothing/main.tf", "");
+        drill.write(
+            "rebuild.toml",
+            &format!(
+                "[platform]\nname = \"lab\"\n[tools]\nansible = {{ command = [\"{}\"] }}\n[[phase]]\nid = \"1\"\n[[phase.step]]\n\
+                 name = \"nothing\"\ntofu = \"nothing\"\n[workspace.prod]\nroot = \"machines\"\ntarget = \"drill\"\n\
+                 vars = {{ token = \"${{secret.token}}\" }}\n",
+                tool("REBUILD_TEST_ANSIBLE").display()
+            ),
+        );
+        let module = drill.dir().join("machines/main.tf");
+        let text = std::fs::read_to_string(&module).expect("the root module");
+        let text = text
+            .replace(
+                "output \"hosts\" {\n",
+                "variable \"token\" {\n  sensitive = true\n}\noutput \"hosts\" {\n  sensitive = true\n",
+            )
+            .replace(
+                "merge(machine.host, {",
+                "merge(machine.host, { join_token = var.token,",
+            );
+        std::fs::write(&module, text).expect("the root module");
+        let memory = tempfile::tempdir_in("/dev/shm").expect("memory-backed storage");
+        farm.playbook(&format!(
+            "- hosts: tf:prod\n  gather_facts: false\n  tasks:\n\
+             \x20   - name: joins\n      ansible.builtin.copy: {{content: \"{{{{ join_token }}}}\", dest: \"{place}/joined\"}}\n\
+             \x20   - name: careless\n      ansible.builtin.debug: {{msg: \"it is {{{{ join_token }}}}, said twice\"}}\n\
+             \x20   - name: here\n      ansible.builtin.copy: {{content: \"{{{{ join_token }}}}\", dest: \"{here}/token\"}}\n      delegate_to: localhost\n\
+             \x20     vars: {{ansible_python_interpreter: \"{{{{ ansible_playbook_python }}}}\"}}\n",
+            place = farm.place().display(),
+            here = memory.path().display(),
+        ));
+        // Tests run beside each other, and each looks for its own.
+        let name = drill.world.root().file_name().expect("a name");
+        let token = format!("s3cret-{}-of-the-fleet", name.to_string_lossy());
+        let key = std::fs::read_to_string(farm.lab.identity()).expect("the key");
+        for (name, value) in [("token", &token), ("fleet-key", &key)] {
+            drill
+                .rebuild(&["secrets", "seal", name, "--target", "drill"])
+                .stdin(value.as_bytes())
+                .run()
+                .expect_code(0);
+        }
+        // The lines between the first and the last are the key; each is as good as the whole.
+        let line = key.lines().nth(2).expect("a line of the key").to_owned();
+        let needles = [token, line];
+        Self {
+            farm,
+            needles,
+            memory,
+        }
+    }
+
+    pub(crate) fn run(&self) -> Command {
+        self.farm
+            .drill
+            .rebuild(&["provision", "run", "prod", "playbooks/node.yml"])
+            .env("PASS", "a passphrase of the tests")
+    }
+
+    /// What `rebuild` keeps on this machine does not hold them. The play's own file on the host may.
+    pub(crate) fn expect_nothing_on_disk(&self) {
+        let world = &self.farm.drill.world;
+        for needle in &self.needles {
+            let found = world.files_with(&world.state_home(), needle.as_bytes());
+            assert!(found.is_empty(), "{found:?}");
+        }
+    }
+
+    /// Whether something below this directory holds one of them.
+    pub(crate) fn holds_a_secret(&self, dir: &Path) -> bool {
+        let world = &self.farm.drill.world;
+        let mut needles = self.needles.iter();
+        needles.any(|needle| !world.files_with(dir, needle.as_bytes()).is_empty())
+    }
+
+    /// The token is where it belongs, and masked in the log.
+    pub(crate) fn expect_handed_on(&self) {
+        let joined = std::fs::read_to_string(self.farm.place().join("joined"));
+        assert_eq!(joined.expect("it arrived"), self.needles[0]);
+        let here = std::fs::read_to_string(self.memory.path().join("token"));
+        assert_eq!(here.expect("it arrived here"), self.needles[0]);
+        self.expect_nothing_on_disk();
+        let world = &self.farm.drill.world;
+        let masked = world.files_with(&world.state_home(), b"it is [secret], said twice");
+        assert!(!masked.is_empty(), "the log is somewhere");
+    }
+}
+
 /// Cases K6, K7, K8, A9: the other direction. What comes from the envelope, the key that opens the hosts among it, reaches
 /// OpenTofu, the ssh client and Ansible, and none of them brings it to a disk of this machine or into an argument.
 #[test]
 fn a_secret_that_is_handed_on_is_written_to_no_disk_and_stands_in_no_argument() {
-    let farm = Farm::of(&["web1"]);
-    let drill = &farm.drill;
-    let (recipient, private) = age_key();
-    let identity = drill.world.write("age.key", &private);
-    drill.write(
-        "targets/drill.toml",
-        &format!(
-            "[ssh]\nidentity = {{ envelope = \"fleet-key\" }}\nhost_keys = \"declared\"\n\
-             [envelope]\nrecipients = [\"{recipient}\"]\nidentity = {{ file = \"{}\" }}\n\
-             [encryption]\npassphrase = {{ env = \"PASS\" }}\n[secrets]\ntoken = {{ envelope = \"token\" }}\n",
-            identity.display()
-        ),
-    );
-    drill.write("nothing/main.tf", "");
-    drill.write(
-        "rebuild.toml",
-        &format!(
-            "[platform]\nname = \"lab\"\n[tools]\nansible = {{ command = [\"{}\"] }}\n[[phase]]\nid = \"1\"\n[[phase.step]]\n\
-             name = \"nothing\"\ntofu = \"nothing\"\n[workspace.prod]\nroot = \"machines\"\ntarget = \"drill\"\n\
-             vars = {{ token = \"${{secret.token}}\" }}\n",
-            tool("REBUILD_TEST_ANSIBLE").display()
-        ),
-    );
-    let module = drill.dir().join("machines/main.tf");
-    let text = std::fs::read_to_string(&module).expect("the root module");
-    let text = text
-        .replace(
-            "output \"hosts\" {\n",
-            "variable \"token\" {\n  sensitive = true\n}\noutput \"hosts\" {\n  sensitive = true\n",
-        )
-        .replace(
-            "merge(machine.host, {",
-            "merge(machine.host, { join_token = var.token,",
-        );
-    std::fs::write(&module, text).expect("the root module");
-    let memory = tempfile::tempdir_in("/dev/shm").expect("memory-backed storage");
-    farm.playbook(&format!(
-        "- hosts: tf:prod\n  gather_facts: false\n  tasks:\n\
-         \x20   - name: joins\n      ansible.builtin.copy: {{content: \"{{{{ join_token }}}}\", dest: \"{place}/joined\"}}\n\
-         \x20   - name: careless\n      ansible.builtin.debug: {{msg: \"it is {{{{ join_token }}}}, said twice\"}}\n\
-         \x20   - name: here\n      ansible.builtin.copy: {{content: \"{{{{ join_token }}}}\", dest: \"{here}/token\"}}\n      delegate_to: localhost\n\
-         \x20     vars: {{ansible_python_interpreter: \"{{{{ ansible_playbook_python }}}}\"}}\n",
-        place = farm.place().display(),
-        here = memory.path().display(),
-    ));
-    let token = format!("s3cret-{}-of-the-fleet", std::process::id());
-    let key = std::fs::read_to_string(farm.lab.identity()).expect("the key");
-    for (name, value) in [("token", &token), ("fleet-key", &key)] {
-        drill
-            .rebuild(&["secrets", "seal", name, "--target", "drill"])
-            .stdin(value.as_bytes())
-            .run()
-            .expect_code(0);
-    }
-    // The lines between the first and the last are the key; each is as good as the whole.
-    let line = key.lines().nth(2).expect("a line of the key").to_owned();
-    let needles = [token.clone(), line];
-    let watch = Watch::for_needles(BTreeSet::from(needles.clone()));
-    let log = memory.path().join("trace");
-    let run = drill
-        .rebuild(&["provision", "run", "prod", "playbooks/node.yml"])
-        .env("PASS", "a passphrase of the tests");
-    let said = traced(&run, &log, &WHOLE).deadline(LONG).run();
+    let handed = HandedOn::new();
+    let watch = Watch::for_needles(BTreeSet::from(handed.needles.clone()));
+    let log = handed.memory.path().join("trace");
+    let said = traced(&handed.run(), &log, &WHOLE).deadline(LONG).run();
     said.expect_code(0);
     let seen = watch.seen();
     assert!(seen.is_empty(), "{seen:?}");
     let trace = String::from_utf8_lossy(&std::fs::read(&log).expect("a trace")).into_owned();
-    assert!(trace.contains(&token), "the trace saw nothing of it");
-    let leaks = leaks(&trace, &needles);
+    assert!(
+        trace.contains(&handed.needles[0]),
+        "the trace saw nothing of it"
+    );
+    let leaks = leaks(&trace, &handed.needles);
     assert!(leaks.is_empty(), "{leaks:#?}");
-    let joined = std::fs::read_to_string(farm.place().join("joined"));
-    assert_eq!(joined.expect("it arrived"), token);
-    let logs = drill.world.state_home();
-    for needle in &needles {
-        let found = drill.world.files_with(&logs, needle.as_bytes());
-        assert!(found.is_empty(), "{found:?}");
-    }
-    let masked = drill.world.files_with(&logs, b"it is [secret], said twice");
-    assert!(!masked.is_empty(), "the log is somewhere");
+    handed.expect_handed_on();
 }
 
 /// An Ansible for the many kills: it does what the playbook would, and says so as the real one does.

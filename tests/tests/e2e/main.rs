@@ -16,6 +16,8 @@ mod bootstrapped;
 mod broken_definitions;
 #[cfg(target_os = "linux")]
 mod captured;
+#[cfg(target_os = "linux")]
+mod captured_killed;
 mod careless_server;
 mod changes;
 mod children;

@@ -431,18 +431,7 @@ fn an_inventory_is_read_by_ansible_and_a_graph_by_people() {
         none.stderr
     );
     farm.drill.run(0, &RUN);
-    let script = farm.drill.write(
-        "hosts.sh",
-        &format!(
-            "#!/bin/sh\nexec {} --platform {} inventory prod \"$@\"\n",
-            env!("CARGO_BIN_EXE_rebuild_dup"),
-            farm.drill.dir().display()
-        ),
-    );
-    let mut mode = std::fs::metadata(&script).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
-    std::fs::set_permissions(&script, mode).unwrap();
-    let script = script.display().to_string();
+    let script = inventory_script(&farm, "prod");
     let read = ansible_inventory(&farm, &script, &["--list"]).run();
     read.expect_code(0);
     let read: Value = serde_json::from_str(&read.stdout).unwrap();
@@ -470,6 +459,96 @@ fn an_inventory_is_read_by_ansible_and_a_graph_by_people() {
         graph.contains("prod\n") && graph.contains("web1"),
         "{graph}"
     );
+}
+
+/// Writes a script as the pages tell to, which is an inventory of these words.
+fn inventory_script(farm: &Farm, words: &str) -> String {
+    let script = farm.drill.write(
+        "hosts.sh",
+        &format!(
+            "#!/bin/sh\nexec {} --platform {} inventory {words} \"$@\"\n",
+            env!("CARGO_BIN_EXE_rebuild_dup"),
+            farm.drill.dir().display()
+        ),
+    );
+    let mut mode = std::fs::metadata(&script).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    script.display().to_string()
+}
+
+/// Case A6: the hosts that a run's steps made and those of a workspace, as the target's store has them: the same on another
+/// machine, which has the store and nothing else.
+#[test]
+fn an_inventory_of_a_target_has_the_hosts_of_its_steps_and_workspaces() {
+    let farm = Farm::of(&["web1"]);
+    let mut host = farm.host(&farm.servers[0].1);
+    host.insert("groups".to_owned(), json!(["db"]));
+    let host = json!({ "db1": host });
+    let module = format!(
+        "resource \"terraform_data\" \"it\" {{}}\noutput \"hosts\" {{ value = jsondecode({:?}) }}\n",
+        host.to_string()
+    );
+    farm.drill.write("fleet/main.tf", &module);
+    // An output that has the name and means something else.
+    farm.drill.write(
+        "names/main.tf",
+        "output \"hosts\" { value = [\"www.example.org\"] }\n",
+    );
+    farm.phases(
+        "[[phase.step]]\nname = \"reach\"\nssh = { hosts = \"hosts\" }\n[[phase.step]]\nname = \"names\"\ntofu = \"names\"\n\
+         [workspace.stage]\nroot = \"fleet\"\ntarget = \"drill\"\n",
+    );
+    farm.playbook(&playbook(&farm, "tf:stage"));
+    let of_target = ["inventory", "--target", "drill", "--list"];
+    let list = |farm: &Farm| -> Value {
+        serde_json::from_str(&farm.drill.run(0, &of_target).stdout).unwrap()
+    };
+    assert_eq!(list(&farm), json!({ "_meta": { "hostvars": {} } }));
+    farm.drill.run(0, &crate::farm::UP);
+    let alone = list(&farm);
+    for group in ["tf", "machines"] {
+        assert_eq!(alone[group]["hosts"], json!(["web1"]), "{alone}");
+    }
+    farm.drill
+        .run(0, &["provision", "run", "stage", "playbooks/node.yml"]);
+
+    let script = inventory_script(&farm, "--target drill");
+    let read = ansible_inventory(&farm, &script, &["--list"]).run();
+    read.expect_code(0);
+    let read: Value = serde_json::from_str(&read.stdout).unwrap();
+    for (group, host) in [("machines", "web1"), ("stage", "db1"), ("db", "db1")] {
+        assert_eq!(read[group]["hosts"], json!([host]), "{group}: {read}");
+    }
+    assert_eq!(read.get("tf"), None, "it would be all of them");
+    let script = inventory_script(&farm, "1.machines --target drill");
+    let graph = ansible_inventory(&farm, &script, &["--graph", "tf"]).run();
+    graph.expect_code(0);
+    assert!(graph.stdout.contains("web1"), "{}", graph.stdout);
+    assert!(!graph.stdout.contains("db1"), "{}", graph.stdout);
+    let told = farm.drill.run(0, &["inventory", "--target", "drill"]);
+    assert_eq!(
+        told.stderr,
+        "warning: not in this inventory: output `hosts` of step `1.names` names no hosts\n"
+    );
+    for line in ["machines\n", "stage\n", "└─ db\n"] {
+        assert!(told.stdout.contains(line), "no {line:?} in {}", told.stdout);
+    }
+    let refused = farm
+        .drill
+        .run(1, &["inventory", "1.names", "--target", "drill", "--list"]);
+    assert!(refused.stderr.contains("1.names"), "{}", refused.stderr);
+
+    // Another machine has the store, and nothing of this one's own.
+    let before = list(&farm);
+    let own = farm.own();
+    let workspaces = own.parent().unwrap().join("workspaces");
+    assert!(workspaces.join("stage").exists());
+    std::fs::remove_dir_all(&workspaces).unwrap();
+    assert_eq!(list(&farm), before);
+    farm.drill.run(0, &["provision", "down", "stage"]);
+    assert_eq!(list(&farm), alone);
+    farm.drill.run(0, &["down", "--target", "drill"]);
 }
 
 /// Several workspaces in one play: `tf:NAME` in a limit is rewritten, in `hosts:` it is refused with the reason; a

@@ -299,7 +299,7 @@ fn envelope(section: &Section<'_>) -> Option<EnvelopeDef> {
     let recipients = section.required("recipients").and_then(|field| {
         let recipients = field.strings()?;
         if recipients.is_empty() {
-            field.fault("empty", "an envelope that nobody can open", None);
+            field.fault("empty", "an envelope that nobody can open", Some("name public keys: `age1…`, or `ssh-ed25519 …` of an SSH key; `age-keygen` makes one".to_owned()));
         }
         for item in field.items().unwrap_or_default() {
             let Some(text) = item.string() else { continue };

@@ -1,5 +1,6 @@
 //! `provision`, `jobs` and `inventory`.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use phase_engine::ExitCode;
@@ -7,7 +8,7 @@ use provision::{BootstrapOptions, Ended, JobsDocument, ProvisionOptions};
 use run::CallError;
 use run::stop::StopRequests;
 use run::ui::Ui;
-use run::workspace::{self, WorkspaceApply, WorkspaceDown, WorkspaceSite};
+use run::workspace::{self, WorkspaceDown, WorkspaceSite};
 
 use super::telling::document;
 use super::{Asks, Context, Told};
@@ -62,18 +63,15 @@ fn run_one(
         workspace: asked.workspace,
         target: asked.target,
     };
+    let (apply, give_up) = asked.consent.into_parts();
     let options = ProvisionOptions {
         playbook: asked.playbook,
         with: asked.with,
         limit: asked.limit,
         diff: asked.diff,
         wait: asked.wait,
-        apply: WorkspaceApply {
-            allow_destroy: asked.allow_destroy,
-            replace: asked.replace,
-            keep: asked.keep,
-        },
-        give_up: asked.give_up,
+        apply,
+        give_up,
     };
     match site(context, &named) {
         Ok(site) => {
@@ -133,16 +131,13 @@ fn down_one(
 
 pub(super) fn bootstrap(context: &Context, asked: Bootstrap) -> Told {
     let BootstrapCommand::Run(run) = asked.command;
+    let (apply, give_up) = run.consent.into_parts();
     let options = BootstrapOptions {
         playbook: run.playbook,
         inventory: run.inventory,
         limit: run.limit,
-        apply: WorkspaceApply {
-            allow_destroy: run.allow_destroy,
-            replace: run.replace,
-            keep: run.keep,
-        },
-        give_up: run.give_up,
+        apply,
+        give_up,
     };
     let site = match site(context, &run.workspace) {
         Ok(site) => site,
@@ -228,8 +223,12 @@ pub(super) fn inventory(context: &Context, asked: &Inventory) -> Told {
     );
     let inventory = match found {
         Ok(inventory) => inventory,
-        Err(failure) => return Told::failed(failure.into()),
+        Err(error) => return Told::failed(Failure::of_call(error, context.err)),
     };
+    // Beside what a script prints: Ansible shows it where it is asked to, and reads standard output alone.
+    for line in &inventory.left_out {
+        let _ = writeln!(std::io::stderr(), "warning: not in this inventory: {line}");
+    }
     match &asked.host {
         Some(name) => script(inventory.host(name)),
         None if asked.list => script(inventory.list()),

@@ -221,3 +221,36 @@ fn an_ended_run_is_copied_to_the_archive() {
     let copied = archive.record(&run_id("R001")).unwrap().unwrap().value;
     assert_eq!(copied.status, RunStatus::TornDown);
 }
+
+#[test]
+fn old_records_are_removed_and_what_counts_stays() {
+    let mut target = with_runs(5);
+    assert_eq!(target.records().prune(9).unwrap(), 0);
+    // What a call that begins just now wrote, and the head does not point to yet.
+    let newer = layout::record("R999").unwrap();
+    target.store.set(&newer, "{}");
+    assert_eq!(target.records().prune(2).unwrap(), 2);
+    let left = |target: &Target| target.store.list(layout::RUNS).unwrap();
+    let names = |target: &Target| -> Vec<String> {
+        left(target)
+            .iter()
+            .filter_map(layout::run_of_record)
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(names(&target), ["R003", "R004", "R005", "R999"]);
+    assert_eq!(target.records().prune(2).unwrap(), 0, "it was done");
+    target.store.remove(&newer);
+    let listed = target.records().list().unwrap();
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().all(|one| one.record.is_ok()));
+    assert_eq!(target.records().prune(0).unwrap(), 2);
+    assert_eq!(names(&target), ["R005"]);
+    assert_eq!(
+        target.records().current().unwrap().unwrap().value.run,
+        run_id("R005")
+    );
+    // The next run goes on from it.
+    target.up();
+    assert_eq!(target.records().list().unwrap().len(), 2);
+}

@@ -98,6 +98,7 @@ impl Workspace<'_> {
         let act = self.act("ansible");
         let held = Mutex::new(Vec::new());
         let played = self.played(play, &capture, &act, &held);
+        let _ = ::fault::point("capture.played", String::new);
         let read = capture.read();
         let masker = &self.held.bench.masker;
         for file in read.iter().flatten() {
@@ -136,6 +137,7 @@ impl Workspace<'_> {
         let mut given = std::collections::BTreeMap::new();
         for file in &caught.files {
             self.seal(job, file)?;
+            let _ = ::fault::point("capture.sealed", || file.key.to_string());
             let wiped = caught.capture.wipe(&file.key);
             wiped.map_err(|error| failed(&error))?;
             if wanted.iter().any(|name| name == file.key.as_str()) {

@@ -6,6 +6,7 @@
 
 mod capture;
 mod hosts;
+mod listed;
 mod recorded;
 mod sealed;
 mod site;
@@ -21,13 +22,17 @@ use phase_engine::{
 };
 use platform::{Resolved, StepDef, StepKind, WorkspaceDef};
 use process::files::{create_private_dir, write_atomically};
-use record::{CallCommand, Detail, RecordLedger};
+use record::{CallCommand, Detail, RecordLedger, RecordStore};
 use secrets::{Masker, Secret};
 use serde_json::Value;
+use store::LocalStore;
 
 pub use capture::{CAPTURE_VARIABLE, CapturePlay, Caught};
 pub use hosts::{Awaited, WorkspacePlay};
-pub use recorded::{Recorded, RecordedHosts, hosts_of_target, recorded, recorded_hosts};
+pub use listed::{
+    HostsOf, Listing, RecordedHosts, hosts_of_step, hosts_of_target, hosts_of_workspace,
+};
+pub use recorded::{Recorded, recorded};
 pub use site::{WorkspaceSite, find};
 pub use teardown::{WorkspaceDown, WorkspaceDryRun};
 
@@ -40,10 +45,12 @@ use crate::secret_book;
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::suspects;
-use crate::ui::{Doing, Ui};
+use crate::ui::{Doing, Notice, Ui};
 use crate::up::Walk;
 use crate::world::{Agreed, TargetWorld};
 
+/// How many records of earlier applies of a workspace are kept on this machine.
+const RECORDS_KEPT: usize = 50;
 /// The file beside a workspace's record that says which directory it is, where that is its only name.
 const ROOT_FILE: &str = "root";
 
@@ -397,6 +404,13 @@ impl<'m> Workspace<'m> {
         let ended = crate::standing::ended_badly(&entries);
         ledger.append(entries).map_err(|error| failed(&error))?;
         self.held.bench.forget_ended(&ended);
+        let dir = self.held.paths.workspace(&self.site.name);
+        if let Err(error) = RecordStore::new(Arc::new(LocalStore::open(dir))).prune(RECORDS_KEPT) {
+            self.held.bench.ui.tell(&Notice::Warning {
+                message: format!("old records of this workspace are left: {error}"),
+                hint: None,
+            });
+        }
         Ok(())
     }
 
