@@ -115,6 +115,12 @@ pub fn hosts_of_step(
     found
         .hosts
         .retain(|one| matches!(&one.of, HostsOf::Step { step: of, .. } if of == step));
+    for one in &mut found.hosts {
+        // Who names the step takes its output for hosts.
+        if let HostsOf::Step { is_used, .. } = &mut one.of {
+            *is_used = true;
+        }
+    }
     if found.hosts.is_empty() {
         let mut failure = Failure::failed(format!("step `{step}` says no hosts that are kept"));
         for line in &found.left_out {
