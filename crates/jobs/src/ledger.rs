@@ -86,7 +86,7 @@ pub enum LedgerError {
         version: i32,
     },
     /// There is no such job.
-    #[error("there is no job `{0}`; `rebuild jobs list` shows them")]
+    #[error("there is no job `{0}`")]
     NoSuchJob(JobId),
     /// Somebody else runs it.
     #[error("job `{job}` is run by {holder}")]

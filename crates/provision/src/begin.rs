@@ -181,13 +181,31 @@ pub(crate) fn spec_text(spec: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(spec).map_err(|error| Failure::of(ExitCode::Unusable, &error))
 }
 
+/// The command that gives a job up for a new one.
+pub(crate) fn instead_of(job: &Job) -> String {
+    let Job {
+        kind,
+        playbook,
+        workspace,
+        ..
+    } = job;
+    let words = match kind.as_str() {
+        crate::bootstrap::KIND => format!("{playbook} {workspace}"),
+        _ => format!("{workspace} {playbook}"),
+    };
+    format!("rebuild {kind} run {words} --give-up REASON")
+}
+
 /// Reads what a job goes on with.
 pub(crate) fn read_spec<T: DeserializeOwned>(job: &Job) -> Result<T, Failure> {
     serde_json::from_str(&job.spec).map_err(|error| {
         let mut failure = Failure::of(ExitCode::Stopped, &error);
         failure.causes.insert(0, std::mem::take(&mut failure.what));
         failure.what = format!("what job `{}` goes on with can't be read", job.id);
-        failure
+        failure.hint(format!(
+            "another version of `rebuild` wrote it, which can go on with it; `{}` begins a new one",
+            instead_of(job)
+        ))
     })
 }
 

@@ -108,11 +108,15 @@ pub(crate) fn told(error: &LedgerError) -> Failure {
         .hint(format!("wait for it; `rebuild jobs show {job}` tells how far it is")),
         LedgerError::Newer { .. } => Failure::of(ExitCode::Stopped, error)
             .hint("use the version of `rebuild` that wrote it, or a newer one; nothing was touched"),
-        LedgerError::NoSuchJob(_) => Failure::of(ExitCode::Unusable, error),
+        LedgerError::NoSuchJob(_) => Failure::of(ExitCode::Unusable, error)
+            .hint("`rebuild jobs list` shows those of this user on this machine; nothing was touched"),
         LedgerError::AnotherOpen { other } => Failure::of(ExitCode::Stopped, error)
             .hint(format!("`rebuild jobs resume {other}` brings that one to its end first")),
         LedgerError::Transition(jobs::TransitionError::NothingLeft { .. }) => {
             Failure::of(ExitCode::Unusable, error).hint("`--from STEP` names it")
+        }
+        LedgerError::Transition(jobs::TransitionError::NoSuchStep { .. }) => {
+            Failure::of(ExitCode::Unusable, error).hint("`--from STEP` names one of those; nothing was touched")
         }
         LedgerError::Transition(_) => Failure::of(ExitCode::Unusable, error),
         LedgerError::Sqlite { path, .. } => Failure::of(ExitCode::Stopped, error).hint(format!(

@@ -11,6 +11,7 @@ use run::stop::{StopLevel, StopRequests};
 use run::ui::Ui;
 use run::workspace::{self, WorkspaceSite};
 
+use crate::begin::instead_of;
 use crate::book::{Book, is_dead, told};
 use crate::bootstrap;
 use crate::documents::{JobDocument, JobShown, JobsDocument};
@@ -134,5 +135,64 @@ fn site_of(
     workspace: &str,
     job: &Job,
 ) -> Result<WorkspaceSite, Failure> {
+    if !platform_dir.is_dir() {
+        return Err(Failure::new(
+            ExitCode::Unusable,
+            format!(
+                "the platform of job `{}` is gone: there is no directory `{}`",
+                job.id,
+                platform_dir.display()
+            ),
+        )
+        .hint(format!(
+            "put it back there; or, where the platform is now, `{}` begins a new job. Nothing was touched",
+            instead_of(job)
+        )));
+    }
     workspace::find(machine, Some(platform_dir), workspace, Some(&job.target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(kind: &str) -> Job {
+        Job {
+            id: JobId("01".to_owned()),
+            kind: kind.to_owned(),
+            platform: "lab".to_owned(),
+            target: "drill".to_owned(),
+            workspace: "prod".to_owned(),
+            playbook: "site.yml".to_owned(),
+            spec: r#"{"of":"another version"}"#.to_owned(),
+            created_at: "2026-12-01T10:00:00Z".to_owned(),
+            abandoned: None,
+            holder: None,
+            steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_another_version_wrote_is_told_with_both_ways_on() {
+        let failure = Spec::read(&job("provision")).unwrap_err();
+        assert_eq!(failure.exit, ExitCode::Stopped);
+        let hint = failure.hint.unwrap();
+        assert!(
+            hint.contains("`rebuild provision run prod site.yml --give-up REASON`"),
+            "{hint}"
+        );
+        let failure = bootstrap::Spec::read(&job("bootstrap")).unwrap_err();
+        let hint = failure.hint.unwrap();
+        assert!(
+            hint.contains("`rebuild bootstrap run site.yml prod --give-up REASON`"),
+            "{hint}"
+        );
+    }
+
+    #[test]
+    fn of_a_job_that_is_not_there_the_list_is_named() {
+        let failure = told(&jobs::LedgerError::NoSuchJob(JobId("01".to_owned())));
+        assert_eq!(failure.exit, ExitCode::Unusable);
+        assert!(failure.hint.unwrap().starts_with("`rebuild jobs list`"));
+    }
 }

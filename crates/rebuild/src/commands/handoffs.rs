@@ -195,10 +195,11 @@ fn several_jobs(context: &Context, ended: Vec<Result<Ended, CallError>>) -> Told
             }
         }
     }
-    let text = if jobs.is_empty() && failures.is_empty() {
-        "no job was cut: there is nothing to go on with\n".to_owned()
-    } else {
-        render::jobs(&jobs, context.out)
+    let text = match (jobs.is_empty(), failures.is_empty()) {
+        (true, true) => "no job was cut: there is nothing to go on with\n".to_owned(),
+        // What stopped it is told; it is no list of jobs.
+        (true, false) => String::new(),
+        (false, _) => render::jobs(&jobs, context.out),
     };
     let document = document(&JobsDocument { schema: 1, jobs });
     Told {

@@ -108,7 +108,7 @@ pub fn hosts_of_step(
 ) -> Result<Option<Listing>, CallError> {
     let look = Look::open(machine, &site_of(platform, target))?;
     let record = look.record()?;
-    if !record.is_some_and(|record| record.standing_of(step).is_some()) {
+    if record.is_none_or(|record| record.standing_of(step).is_none()) {
         return Ok(None);
     }
     let mut found = look.of_steps()?;
