@@ -360,7 +360,9 @@ fn store_of(
         ))),
         Err(fault) => {
             let mut failure = Failure::of(ExitCode::Stopped, &fault);
-            failure.causes.insert(0, std::mem::take(&mut failure.message));
+            failure
+                .causes
+                .insert(0, std::mem::take(&mut failure.message));
             failure.message = format!("cannot reach {}", store.describe());
             Err(Box::new(failure.hint(
                 "nothing is served; see that the store answers, and that the environment holds credentials for it (`AWS_…`, `GOOGLE_…`, \
