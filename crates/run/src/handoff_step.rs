@@ -1,6 +1,7 @@
 //! What `ssh` and `ansible` steps share: which hosts, how they are reached, what is told, which tools.
 
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -208,6 +209,21 @@ impl<'m> Bench<'m> {
                     return Err(unusable(format!("the identity key `{}` can't be read", file.display()))
                         .because(error.to_string())
                         .hint(format!("`identity` in `[ssh]` of targets/{target}.toml names it; nothing was touched")));
+                }
+                // The client takes no such key of its own user's, and the host then says that it is refused. Our own
+                // directory tells who we are.
+                let found = std::fs::metadata(&file);
+                let own = std::fs::metadata(self.memory.path());
+                let is_own =
+                    matches!((&found, &own), (Ok(found), Ok(own)) if found.uid() == own.uid());
+                let mode = found.map_or(0, |found| found.mode());
+                if is_own && mode & 0o077 != 0 {
+                    return Err(unusable(format!(
+                        "the identity key `{}` may be read by others (mode {:04o}): ssh takes no such key",
+                        file.display(),
+                        mode & 0o7777
+                    ))
+                    .hint(format!("`chmod 600 {}`; nothing was touched", file.display())));
                 }
                 Identity::File(file)
             }

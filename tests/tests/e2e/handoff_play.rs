@@ -207,6 +207,19 @@ fn what_is_missing_is_found_before_anything_is_touched() {
         &farm.drill.run(2, &UP),
         &["the identity key", "nothing was touched"],
     );
+    let key = farm
+        .drill
+        .write("open-key", "no key, and everybody may read it");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&key, mode).unwrap();
+    farm.drill.write(
+        "targets/drill.toml",
+        "[ssh]\nidentity = { file = \"open-key\" }\n",
+    );
+    told(
+        &farm.drill.run(2, &UP),
+        &["may be read by others (mode 0644)", "chmod 600 "],
+    );
     farm.drill
         .write("targets/drill.toml", "[ssh]\nidentity = { agent = true }\n");
     told(&farm.drill.run(2, &UP), &["`SSH_AUTH_SOCK` is not set"]);
