@@ -97,6 +97,24 @@ impl Bench<'_> {
 
     /// Facts of a step's state. An encrypted one is read by OpenTofu, through `session`.
     pub(crate) fn facts(&self, step: &StepId, session: &Session) -> Result<StateFacts, Failure> {
+        self.facts_unless(step, session, |_| false)
+    }
+
+    /// The addresses that a destroy left in a step's state. OpenTofu is only asked where an encrypted one may hold some.
+    pub(crate) fn left_in(&self, step: &StepId, session: &Session) -> Result<Vec<String>, Failure> {
+        let facts = self.facts_unless(step, session, |bytes| {
+            tofu::is_too_short_for_resources(bytes).unwrap_or_default()
+        })?;
+        Ok(facts.addresses)
+    }
+
+    /// Facts of a step's state; of an encrypted one that `is_enough` says is known well enough, what it says openly.
+    fn facts_unless(
+        &self,
+        step: &StepId,
+        session: &Session,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<StateFacts, Failure> {
         let Some(found) = self
             .server
             .backend()
@@ -106,7 +124,7 @@ impl Bench<'_> {
             return Ok(StateFacts::default());
         };
         let facts = StateFacts::read(&found.bytes).map_err(|error| stopped(&error))?;
-        if !facts.is_encrypted {
+        if !facts.is_encrypted || is_enough(&found.bytes) {
             return Ok(facts);
         }
         match session

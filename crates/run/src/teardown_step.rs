@@ -180,12 +180,12 @@ impl TargetWorld<'_, '_> {
     fn retire_emptied(&self, step: &StepId, session: &Session) -> Result<(), Failure> {
         // An interrupt lets what runs end, and this is the end of it.
         session.leave_undisturbed();
-        let facts = self.bench.facts(step, session)?;
-        if !facts.addresses.is_empty() {
+        let left = self.bench.left_in(step, session)?;
+        if !left.is_empty() {
             return Err(Failure::failed(format!(
                 "the destroy of step `{step}` ended well and left resources in its state"
             ))
-            .because(facts.addresses.join(", ")));
+            .because(left.join(", ")));
         }
         let backend = self.bench.server.backend();
         backend

@@ -51,7 +51,10 @@ pub use session::{
     Applied, ApplyWhat, DownloadedModule, InitReport, Leftover, LockPolicy, MayExist, ModuleFile,
     OutputValue, Planned, Session, SessionSettings, Validation,
 };
-pub use state::{StateFacts, StateFactsError, with_lineage, with_next_serial, with_serial};
+pub use state::{
+    StateFacts, StateFactsError, is_too_short_for_resources, with_lineage, with_next_serial,
+    with_serial,
+};
 pub use step_dir::{
     ERRORED_STATE, InitInputs, OVERRIDE_FILE, PlaceError, RunningChild, Slot, StepDir, StepKey,
     StepKeyError,

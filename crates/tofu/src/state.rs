@@ -118,6 +118,29 @@ impl StateFacts {
     }
 }
 
+/// Whether an encrypted state is too short to hold a resource, which only its absence can make it: AES-GCM hides what a text
+/// says and not how long it is, and OpenTofu encrypts the state's compact JSON as it is (measured with 1.12.6).
+///
+/// `false` says nothing. So the proof of an emptied state needs no call of OpenTofu.
+///
+/// # Errors
+/// When it is not a state.
+pub fn is_too_short_for_resources(bytes: &[u8]) -> Result<bool, StateFactsError> {
+    /// What AES-GCM adds: a nonce of 12 bytes and a tag of 16 (NIST SP 800-38D).
+    const SEAL: usize = 28;
+    /// Less than any resource takes: its five members' names, a provider's source address and an instance are 150 bytes or more.
+    const LESS_THAN_ONE: usize = 64;
+    let raw: RawState = serde_json::from_slice(bytes).map_err(StateFactsError::Unreadable)?;
+    let Some(Value::String(sealed)) = &raw.encrypted_data else {
+        return Ok(false);
+    };
+    let empty = format!(
+        r#"{{"version":4,"terraform_version":"1.12.6","serial":{},"lineage":"{}","outputs":{{}},"resources":[],"check_results":null}}"#,
+        raw.serial, raw.lineage
+    );
+    Ok(sealed.len() / 4 * 3 < empty.len() + SEAL + LESS_THAN_ONE)
+}
+
 /// `module.a.provider["registry.opentofu.org/hashicorp/local"].alias` names one source address;
 /// built-in providers need no package and give none.
 fn provider_address(text: &str) -> Option<String> {
@@ -248,6 +271,37 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["registry.opentofu.org/o/d", "registry.opentofu.org/o/x"]
         );
+    }
+
+    #[test]
+    fn an_encrypted_state_without_a_resource_is_known_by_its_length() {
+        let sealed = |plain: &str| {
+            // Four letters for three bytes begun, as base64 has it.
+            let data = "A".repeat((plain.len() + 28).div_ceil(3) * 4);
+            format!(
+                r#"{{"serial":12,"lineage":"27bb49da-a3a3-8609-27aa-77bff71c4c10","meta":{{"k":"{}"}},"encrypted_data":"{data}","encryption_version":"v0"}}"#,
+                "m".repeat(500)
+            )
+        };
+        let state = |resources: &str| {
+            format!(
+                r#"{{"version":4,"terraform_version":"1.12.6","serial":12,"lineage":"27bb49da-a3a3-8609-27aa-77bff71c4c10","outputs":{{}},"resources":[{resources}],"check_results":null}}"#
+            )
+        };
+        let smallest = r#"{"mode":"managed","type":"a","name":"b","provider":"provider[\"h.io/o/t\"]","instances":[{"schema_version":0,"attributes":{},"sensitive_attributes":[]}]}"#;
+        for (plain, expected) in [
+            (state(""), true),
+            (state(smallest), false),
+            (state(&[smallest; 3].join(",")), false),
+        ] {
+            let found = is_too_short_for_resources(sealed(&plain).as_bytes()).unwrap();
+            assert_eq!(found, expected, "{plain}");
+            assert!(
+                !is_too_short_for_resources(plain.as_bytes()).unwrap(),
+                "of a plain one nothing is said"
+            );
+        }
+        assert!(is_too_short_for_resources(b"no state").is_err());
     }
 
     #[test]

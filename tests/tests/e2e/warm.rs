@@ -38,6 +38,28 @@ fn a_second_up_makes_one_plan_of_each_step() {
     assert_eq!(stage.calls(), ["apply", "apply", "apply"]);
 }
 
+/// Case N8: nor is an encrypted state read by a process of its own to see that a teardown emptied it.
+#[test]
+fn a_teardown_of_encrypted_states_is_one_process_a_step() {
+    let stage = Stage::empty();
+    let tools = stage.counted_tofu();
+    let phases = [stage.phase("0", "s"), stage.phase("1", "s")].concat();
+    stage.define(&format!("{tools}{phases}"));
+    // Without a condition, whose result a state keeps.
+    for module in ["0-s", "1-s"] {
+        let text = "resource \"terraform_data\" \"it\" { input = 1 }\n";
+        stage.write(&format!("{module}/main.tf"), text);
+    }
+    stage.write(
+        "targets/drill.toml",
+        "[encryption]\npassphrase = { command = [\"echo\", \"a passphrase of sixteen\"] }\n",
+    );
+    stage.up();
+    stage.calls();
+    stage.down_to(0, &[]);
+    assert_eq!(stage.calls(), ["apply", "apply"]);
+}
+
 /// Case N8: only what changed costs more.
 #[test]
 fn a_change_of_one_step_costs_one_init_and_one_apply() {
