@@ -44,6 +44,7 @@ mod handoff_play;
 mod handoff_reach;
 mod handoff_steps;
 mod handoff_ways;
+mod intents;
 mod interactive;
 mod killed;
 mod left_over_cases;
