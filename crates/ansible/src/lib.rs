@@ -6,8 +6,10 @@
 
 mod event;
 mod judge;
+mod missing;
 mod run;
 
 pub use event::{Event, HostCounts, Status};
 pub use judge::{Tally, Verdict};
+pub use missing::Missing;
 pub use run::{GRACE, Run, RunError, Stop};

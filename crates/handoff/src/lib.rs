@@ -15,7 +15,7 @@ mod play;
 mod played;
 mod ssh;
 
-pub use ansible::{HostCounts, Stop, Verdict};
+pub use ansible::{HostCounts, Missing, Stop, Verdict};
 pub use fleet::{Fleet, HostName, Workspace};
 pub use hands::{FleetFault, Hands, Told, fleet_of};
 pub use known_hosts::{KnownHostsError, PublicKey};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ansible::{HostCounts, Verdict};
+use ansible::{HostCounts, Missing, Verdict};
 use process::Exit;
 
 use crate::hands::Hands;
@@ -30,6 +30,14 @@ pub struct PlayFailed {
     pub what: String,
     /// Why: a line for each host, or what Ansible said last.
     pub why: Vec<String>,
+}
+
+impl PlayFailed {
+    /// What the playbook wants and Ansible did not find.
+    #[must_use]
+    pub fn missing(&self) -> Option<Missing> {
+        self.why.iter().find_map(|line| Missing::read(line))
+    }
 }
 
 impl Played {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use handoff::{HostCounts, On, Play, Played, Reached, SshSettings};
+use handoff::{HostCounts, Missing, On, Play, Played, Reached, SshSettings};
 use phase_engine::{Failure, StepId};
 use platform::{AnsibleStep, StepDef, StepKind};
 use process::How;
@@ -233,15 +233,128 @@ impl Bench<'_> {
             for line in &why.why {
                 failure = failure.because(self.masked(line));
             }
+            if let Some(missing) = why.missing() {
+                let then = if self.workspace.is_some() {
+                    "the same command goes on".to_owned()
+                } else {
+                    format!(
+                        "`rebuild up --target {} --resume` goes on",
+                        self.target.name
+                    )
+                };
+                let way = way_to_have(&missing, given.playbook, |path| {
+                    given.source.bundle.file(path).is_some()
+                });
+                failure = failure.hint(format!("{way}; then {then}"));
+            }
             return Err(failure.log(act.log.clone()));
         }
         Ok(played)
     }
 }
 
+/// Where people write down what a platform takes from others.
+const REQUIREMENTS: [&str; 3] = [
+    "requirements.yml",
+    "collections/requirements.yml",
+    "roles/requirements.yml",
+];
+
+/// How a collection or a role gets to where a playbook finds it.
+pub(crate) fn way_to_have(
+    missing: &Missing,
+    playbook: &str,
+    is_there: impl Fn(&str) -> bool,
+) -> String {
+    let beside = playbook
+        .rsplit_once('/')
+        .map_or("", |(directory, _)| directory);
+    let places = REQUIREMENTS
+        .iter()
+        .flat_map(|name| [platform::join("", name), platform::join(beside, name)]);
+    let mut known = places.flatten().filter(|path| is_there(path));
+    let (what, command, directory) = match (missing, known.next()) {
+        (Missing::Collection(name), Some(file)) => (
+            format!("collection `{name}` is not there, or too old"),
+            format!("collection install -r {file} -p collections"),
+            "collections",
+        ),
+        (Missing::Collection(name), None) => (
+            format!("collection `{name}` is not there, or too old"),
+            format!("collection install {name} -p collections"),
+            "collections",
+        ),
+        (Missing::Role(name), Some(file)) => (
+            format!("role `{name}` is not there"),
+            format!("role install -r {file} -p roles"),
+            "roles",
+        ),
+        (Missing::Role(name), None) if name.contains('.') => (
+            format!("role `{name}` is not there"),
+            format!("role install {name} -p roles"),
+            "roles",
+        ),
+        (Missing::Role(name), None) => {
+            return format!(
+                "role `{name}` is looked for in `roles` of the platform's directory and beside the playbook; what git \
+                 ignores is none of the platform's"
+            );
+        }
+    };
+    format!(
+        "{what}: `ansible-galaxy {command}` in the platform's directory brings it, and git must not ignore `{directory}` there"
+    )
+}
+
 fn tasks(n: u32) -> String {
     match n {
         1 => "1 task".to_owned(),
         n => format!("{n} tasks"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_brings_what_is_missing_goes_by_the_platforms_requirements() {
+        let collection = Missing::Collection("community.general".to_owned());
+        let role = |name: &str| Missing::Role(name.to_owned());
+        for (missing, file, expected) in [
+            (
+                &collection,
+                "",
+                "`ansible-galaxy collection install community.general -p collections`",
+            ),
+            (
+                &collection,
+                "requirements.yml",
+                "`ansible-galaxy collection install -r requirements.yml -p collections`",
+            ),
+            (
+                &collection,
+                "books/requirements.yml",
+                "install -r books/requirements.yml -p",
+            ),
+            (
+                &role("geerling.docker"),
+                "",
+                "`ansible-galaxy role install geerling.docker -p roles`",
+            ),
+            (
+                &role("geerling.docker"),
+                "roles/requirements.yml",
+                "install -r roles/requirements.yml -p roles`",
+            ),
+            (
+                &role("own"),
+                "",
+                "is looked for in `roles` of the platform's directory",
+            ),
+        ] {
+            let told = way_to_have(missing, "books/site.yml", |path| path == file);
+            assert!(told.contains(expected), "no {expected:?} in {told}");
+        }
     }
 }

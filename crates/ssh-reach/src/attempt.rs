@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use process::{CollectError, How, Invocation, Spawner, collect};
@@ -23,6 +23,8 @@ pub(crate) struct Try<'a> {
     pub(crate) config: &'a str,
     pub(crate) routes: &'a [Route],
     pub(crate) port: u16,
+    /// Where the host says that its Python is.
+    pub(crate) python: Option<&'a str>,
     /// The most for a connection; the script has three times as long.
     pub(crate) patience: Duration,
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
@@ -40,7 +42,7 @@ impl Try<'_> {
     pub(crate) fn run(&self) -> Outcome<Top> {
         let direct: Vec<&Route> = self.routes.iter().filter(|route| route.is_direct).collect();
         if !direct.is_empty() {
-            return match first_to_answer(&direct, self.port, self.patience) {
+            return match first_to_answer(&direct, self.port, self.patience, self.stop) {
                 Ok(route) => self.by_client(route),
                 Err((rung, answer)) => Outcome::NotYet { rung, answer },
             };
@@ -68,7 +70,7 @@ impl Try<'_> {
             .args(["-n", "-T", &route.alias])
             .arg(format!(
                 "exec sh -c '{}'",
-                remote::SCRIPT.replace('\'', r"'\''")
+                remote::script(self.python).replace('\'', r"'\''")
             ))
             // The client finds itself for a jump host by its own path; what it starts needs a shell.
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -115,7 +117,9 @@ fn first_to_answer<'a>(
     routes: &[&'a Route],
     port: u16,
     patience: Duration,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<&'a Route, (Rung, String)> {
+    const STEP: Duration = Duration::from_millis(100);
     let (told, hears) = mpsc::channel();
     for (index, route) in routes.iter().enumerate() {
         let told = told.clone();
@@ -125,7 +129,14 @@ fn first_to_answer<'a>(
     }
     drop(told);
     let mut furthest: Option<(Rung, String)> = None;
-    while let Ok((index, answer)) = hears.recv() {
+    loop {
+        let (index, answer) = match hears.recv_timeout(STEP) {
+            Ok(heard) => heard,
+            // Who knocks at a door that swallows everything ends by its own patience, and nobody waits for that.
+            Err(RecvTimeoutError::Timeout) if stop() => break,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         match answer {
             Ok(()) => return Ok(routes[index]),
             Err((rung, answer)) => {

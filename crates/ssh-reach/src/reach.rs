@@ -13,6 +13,7 @@ use crate::attempt::{Top, Try};
 use crate::config::{self, Common, Login};
 use crate::ladder::{Decision, Ladder, Limits, Outcome, Rung};
 use crate::onboard::{Check, HostKeys, OnboardError, pin_seen, prepare};
+use crate::remote;
 
 /// Asked whether to stop; from several threads.
 pub type StopFn<'a> = dyn Fn() -> bool + Sync + 'a;
@@ -249,6 +250,7 @@ impl Reach<'_> {
                 config: &config_name,
                 routes: &routes,
                 port: host.port,
+                python: remote::own_python(host),
                 patience: self.patience,
                 stop,
             };

@@ -1,5 +1,6 @@
 //! What is run on a host, and what its answer says.
 
+use fleet::Host;
 use process::Exit;
 
 use crate::ladder::{Outcome, Rung};
@@ -8,7 +9,7 @@ use crate::ladder::{Outcome, Rung};
 ///
 /// `cloud-init` tells whether the first boot is over, where it is there; else systemd does. Both are asked
 /// without waiting: the wait is ours, with an end.
-pub(crate) const SCRIPT: &str = r#"echo rebuild-login
+const SCRIPT: &str = r#"echo rebuild-login
 if command -v cloud-init >/dev/null 2>&1; then
   echo "rebuild-boot cloud-init $(cloud-init status 2>/dev/null | sed -n 's/^status: *//p')"
 elif [ -d /run/systemd/system ]; then
@@ -16,12 +17,24 @@ elif [ -d /run/systemd/system ]; then
 else
   echo "rebuild-boot none"
 fi
-for python in /usr/bin/python3 python3 /usr/local/bin/python3 /usr/libexec/platform-python; do
+for python in @own@ /usr/bin/python3 python3 /usr/local/bin/python3 /usr/libexec/platform-python; do
   found=$(command -v "$python" 2>/dev/null) && "$found" -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null && echo "rebuild-python $found" && break
 done
 echo rebuild-end"#;
 
-/// Reads one call of the ssh client that ran [`SCRIPT`]. The top is the Python's path.
+/// The script, for a host that may say itself where its Python is.
+pub(crate) fn script(python: Option<&str>) -> String {
+    SCRIPT.replace("@own@", python.unwrap_or_default())
+}
+
+/// The Python that a host's variable names, where that is a plain path; a template is Ansible's to run.
+pub(crate) fn own_python(host: &Host) -> Option<&str> {
+    let named = host.variables.get("ansible_python_interpreter")?.as_str()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+');
+    (named.starts_with('/') && named.chars().all(is_plain)).then_some(named)
+}
+
+/// Reads one call of the ssh client that ran the script. The top is the Python's path.
 pub(crate) fn read(exit: Exit, stdout: &str, stderr: &str) -> Outcome<String> {
     let answers = |word: &str| {
         let prefix = format!("{word} ");
@@ -70,7 +83,9 @@ pub(crate) fn read(exit: Exit, stdout: &str, stderr: &str) -> Outcome<String> {
         Some(python) => Outcome::Top(python.to_owned()),
         None => Outcome::NotYet {
             rung: Rung::Python,
-            answer: "no Python 3.7 or newer was found".to_owned(),
+            answer: "no Python 3.7 or newer was found, which Ansible needs there: let the machine's image or first boot bring \
+                     `python3`, or name its path by `ansible_python_interpreter` of the host"
+                .to_owned(),
         },
     }
 }
@@ -144,6 +159,24 @@ mod tests {
     use super::*;
 
     const FAILED: Exit = Exit::Code(255);
+
+    #[test]
+    fn a_host_may_say_itself_where_its_python_is() {
+        let own = |python: &str| {
+            let hosts = serde_json::json!({ "web1": { "address": "192.0.2.1", "ansible_python_interpreter": python } });
+            let workspace = fleet::Workspace::parse("prod".parse().unwrap(), &hosts).unwrap();
+            own_python(&workspace.hosts[0]).map(str::to_owned)
+        };
+        assert_eq!(
+            own("/opt/py-3.12/bin/python3").as_deref(),
+            Some("/opt/py-3.12/bin/python3")
+        );
+        for not_a_path in ["auto", "{{ x }}", "/a b", "/a;b", "/a$(b)"] {
+            assert_eq!(own(not_a_path), None, "{not_a_path}");
+        }
+        assert!(script(Some("/opt/p")).contains("in /opt/p /usr/bin/python3 "));
+        assert!(!script(None).contains('@'));
+    }
 
     fn rung(stdout: &str, stderr: &str) -> (Rung, bool) {
         match read(FAILED, stdout, stderr) {

@@ -12,6 +12,7 @@ use process::How;
 use serde_json::{Map, Value};
 
 use super::Workspace;
+use crate::ansible_step::way_to_have;
 use crate::error::failed;
 use crate::exec_step::Log;
 use crate::handoff_step::{Act, UTF8, notice};
@@ -232,6 +233,12 @@ impl Workspace<'_> {
         let mut failure = Failure::failed(format!("playbook `{}`: {why}", play.playbook));
         for line in &why.why {
             failure = failure.because(line.as_str());
+        }
+        if let Some(missing) = why.missing() {
+            let way = way_to_have(&missing, &play.playbook, |path| {
+                source.bundle.file(path).is_some()
+            });
+            failure = failure.hint(format!("{way}; then the same command goes on"));
         }
         Err(failure)
     }
