@@ -12,7 +12,7 @@ use run::workspace::{Workspace, WorkspaceSite};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::book::{self, Book, is_dead, told};
+use crate::book::{self, Book, is_over, told};
 use crate::documents::JobDocument;
 use crate::drive::{Acts, Done, Driven, Driver, drive};
 use crate::provision::Ended;
@@ -47,7 +47,15 @@ pub(crate) struct Asked<'a> {
     /// Why one that is not over is given up for a new one.
     pub(crate) give_up: Option<&'a str>,
     /// One that is there.
-    pub(crate) job: Option<&'a JobId>,
+    pub(crate) job: Option<&'a There>,
+}
+
+/// A job that is there, to be gone on with.
+pub(crate) struct There {
+    /// Which.
+    pub(crate) id: JobId,
+    /// Whether it is made to go on from a step, and from which: none is where it stopped.
+    pub(crate) redrive: Option<Option<String>>,
 }
 
 impl Asked<'_> {
@@ -77,7 +85,14 @@ impl Asked<'_> {
         site: &WorkspaceSite,
     ) -> Result<(Job, bool), Failure> {
         let opened = match self.job {
-            Some(id) => Opened::Unfinished(book.ledger.show(id).map_err(|error| told(&error))?),
+            Some(There { id, redrive }) => {
+                let ledger = &mut book.ledger;
+                let job = match redrive {
+                    Some(from) => ledger.redrive(id, from.as_deref(), is_over),
+                    None => ledger.show(id),
+                };
+                Opened::Unfinished(job.map_err(|error| told(&error))?)
+            }
             None => self.opened(machine, book, site)?,
         };
         Ok(match opened {
@@ -142,7 +157,7 @@ impl Asked<'_> {
         if let Some(reason) = self.give_up {
             let reason = format!("{now} {}: {reason}", machine.user);
             book.ledger
-                .abandon(&job.id, &reason, is_dead)
+                .abandon(&job.id, &reason, is_over)
                 .and_then(|_| book.ledger.open_job(new(), &now))
                 .map_err(|error| told(&error))
         } else if job.kind == self.kind && job.playbook == self.playbook {

@@ -56,13 +56,13 @@ impl Book {
         self.ledger.show(&id).map_err(|error| told(&error))
     }
 
-    /// Takes a job to run it.
+    /// Takes a job to run it, with its target's lock held.
     ///
     /// # Errors
-    /// Somebody alive holds it.
+    /// Somebody who is seen alive holds it.
     pub fn take(&mut self, id: &JobId) -> Result<Job, Failure> {
         self.ledger
-            .take(id, &self.holder, is_dead)
+            .take(id, &self.holder, is_over)
             .map_err(|error| told(&error))
     }
 
@@ -77,20 +77,45 @@ impl Book {
     }
 }
 
-/// Whoever held a job and is proven dead; one of an earlier boot of this machine is.
-pub(crate) fn is_dead(holder: &str) -> bool {
-    serde_json::from_str::<Holder>(holder).is_ok_and(|holder| {
-        matches!(
-            holder.identity.liveness(),
-            Liveness::Dead | Liveness::OtherBoot
-        )
-    })
+/// What is known of whoever holds a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Nobody, or somebody who is proven dead: one of an earlier boot of this machine is.
+    Nobody,
+    /// Somebody who lives.
+    Alive,
+    /// Somebody on another machine or in another process namespace: nothing is known from here.
+    Elsewhere,
+}
+
+/// Whether the call that held a job is over, as who holds the target's lock may judge: a job is given back before that
+/// lock is, so whoever is not seen alive here died, or lost the lock by a person's word. What such a one would still
+/// write of the job is refused by the ledger.
+pub(crate) fn is_over(holder: &str) -> bool {
+    seen_of(holder) != Seen::Alive
+}
+
+/// What is known of a job's holder.
+pub(crate) fn seen(job: &Job) -> Seen {
+    job.holder.as_deref().map_or(Seen::Nobody, seen_of)
+}
+
+fn seen_of(holder: &str) -> Seen {
+    // What nobody can read was written by nobody who can be looked for here.
+    let Ok(holder) = serde_json::from_str::<Holder>(holder) else {
+        return Seen::Elsewhere;
+    };
+    match holder.identity.liveness() {
+        Liveness::Dead | Liveness::OtherBoot => Seen::Nobody,
+        Liveness::Alive => Seen::Alive,
+        Liveness::OtherMachine => Seen::Elsewhere,
+    }
 }
 
 /// The holder in words, where somebody is not proven dead.
 pub(crate) fn runner(job: &Job) -> Option<String> {
-    let holder = job.holder.as_deref().filter(|holder| !is_dead(holder))?;
-    Some(in_words(holder))
+    let holder = job.holder.as_deref()?;
+    (seen_of(holder) != Seen::Nobody).then(|| in_words(holder))
 }
 
 fn in_words(holder: &str) -> String {
@@ -125,5 +150,47 @@ pub(crate) fn told(error: &LedgerError) -> Failure {
         )),
         LedgerError::Make(_) => Failure::of(ExitCode::Stopped, error)
             .hint("nothing was touched; mend the directory, and run the same command again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(alter: impl FnOnce(&mut Identity)) -> String {
+        let mut identity = Identity::of_self().unwrap();
+        alter(&mut identity);
+        let text = |text: &str| text.to_owned();
+        let holder = Holder {
+            identity,
+            user: text("ada"),
+            host: text("box"),
+            run: None,
+            command: text("provision run"),
+            since: text("2026-12-01T10:00:00Z"),
+        };
+        serde_json::to_string(&holder).unwrap()
+    }
+
+    #[test]
+    fn only_who_is_seen_alive_here_keeps_a_job_from_the_holder_of_the_targets_lock() {
+        let later = |identity: &mut Identity| identity.start_time += 1;
+        let namespace = |identity: &mut Identity| identity.pid_namespace.push('x');
+        let machine = |identity: &mut Identity| identity.machine_id.push('x');
+        let boot = |identity: &mut Identity| identity.boot_id.push('x');
+        for (holder, seen, over) in [
+            (holder(|_| ()), Seen::Alive, false),
+            (holder(later), Seen::Nobody, true),
+            (holder(boot), Seen::Nobody, true),
+            (holder(namespace), Seen::Elsewhere, true),
+            (holder(machine), Seen::Elsewhere, true),
+            ("of a later version".to_owned(), Seen::Elsewhere, true),
+        ] {
+            assert_eq!(
+                (seen_of(&holder), is_over(&holder)),
+                (seen, over),
+                "{holder}"
+            );
+        }
     }
 }

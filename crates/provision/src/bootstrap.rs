@@ -13,8 +13,8 @@ use run::workspace::{CapturePlay, Caught, Workspace, WorkspaceApply, WorkspaceSi
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::begin::{self, Asked, read_spec, spec_text, step_told};
-use crate::book::{self, is_dead, told};
+use crate::begin::{self, Asked, There, read_spec, spec_text, step_told};
+use crate::book::{self, is_over, told};
 use crate::drive::{Acts, Done, How};
 use crate::provision::Ended;
 
@@ -90,7 +90,7 @@ pub(crate) fn with_workspace(
     options: &BootstrapOptions,
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
-    job: Option<&JobId>,
+    job: Option<&There>,
 ) -> Result<Ended, CallError> {
     begin::with_workspace(
         machine,
@@ -124,7 +124,7 @@ pub(crate) fn with_workspace(
                 // What was captured and not sealed is gone with the call that captured it.
                 if wants_ansible(job) && !workspace.is_sealed_by(&job.id.0, &captured) {
                     book.ledger
-                        .redrive(&job.id, Some("ansible"), is_dead)
+                        .redrive(&job.id, Some("ansible"), is_over)
                         .map_err(|error| told(&error))?;
                 }
                 Ok(Handoff {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::book::runner;
+use crate::book::{Seen, runner, seen};
 
 /// `jobs list`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -66,9 +66,12 @@ pub struct JobShown {
     pub workspace: String,
     /// The playbook.
     pub playbook: String,
-    /// `pending`, `running`, `cut`, `paused`, `failed`, `interrupted`, `succeeded` or `abandoned`.
+    /// `pending`, `running`, `held`, `cut`, `paused`, `failed`, `interrupted`, `succeeded` or `abandoned`.
+    ///
+    /// `held`: somebody on another machine or in another container has it, and nobody can tell from here whether they
+    /// live.
     pub status: String,
-    /// Who runs it now.
+    /// Who runs it now, or has it.
     pub runner: Option<String>,
     /// When it was made.
     pub created: String,
@@ -101,7 +104,6 @@ impl JobShown {
     /// A job as it is shown.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        let runner = runner(job);
         Self {
             id: job.id.to_string(),
             kind: job.kind.clone(),
@@ -109,12 +111,18 @@ impl JobShown {
             target: job.target.clone(),
             workspace: job.workspace.clone(),
             playbook: job.playbook.clone(),
-            status: word(job.status(), runner.is_some()).to_owned(),
-            runner,
+            status: word(job.status(), seen(job)).to_owned(),
+            runner: runner(job),
             created: job.created_at.clone(),
             abandoned: job.abandoned.clone(),
             steps: job.steps.iter().map(StepShown::of).collect(),
         }
+    }
+
+    /// Whether somebody has it of whom nothing is known from here.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.status == "held"
     }
 
     /// Whether something is left to do and nobody does it.
@@ -168,6 +176,11 @@ pub(crate) fn next(job: &JobShown) -> Vec<String> {
         ];
     }
     match job.status.as_str() {
+        // The target's lock tells whether they are at work: it is shown, and asked for.
+        "held" => vec![
+            format!("rebuild status --target {}", job.target),
+            format!("rebuild jobs resume {id}"),
+        ],
         // A bootstrap's workspace need not have hosts.
         "succeeded" if job.kind == crate::bootstrap::KIND => vec![format!(
             "rebuild provision status {} --target {}",
@@ -181,11 +194,12 @@ pub(crate) fn next(job: &JobShown) -> Vec<String> {
     }
 }
 
-fn word(status: JobStatus, runs: bool) -> &'static str {
+fn word(status: JobStatus, seen: Seen) -> &'static str {
     match status {
         JobStatus::Succeeded => "succeeded",
         JobStatus::Abandoned => "abandoned",
-        _ if runs => "running",
+        _ if seen == Seen::Alive => "running",
+        _ if seen == Seen::Elsewhere => "held",
         JobStatus::Pending => "pending",
         JobStatus::Started => "cut",
         JobStatus::Paused => "paused",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jobs::{Job, JobId};
+use jobs::{Job, JobId, LedgerError};
 use phase_engine::{ExitCode, Failure};
 use run::CallError;
 use run::api::Machine;
@@ -11,8 +11,8 @@ use run::stop::{StopLevel, StopRequests};
 use run::ui::Ui;
 use run::workspace::{self, WorkspaceSite};
 
-use crate::begin::instead_of;
-use crate::book::{Book, is_dead, told};
+use crate::begin::{There, instead_of};
+use crate::book::{Book, Seen, runner, seen, told};
 use crate::bootstrap;
 use crate::documents::{JobDocument, JobShown, JobsDocument};
 use crate::provision::{Ended, Spec, with_workspace};
@@ -40,7 +40,8 @@ pub fn jobs_show(machine: &Machine, id: &str) -> Result<JobDocument, Failure> {
     Ok(JobDocument::of(&book.show(id)?))
 }
 
-/// Goes on with one job, or with each that was cut. One that failed is gone on with only where it is named.
+/// Goes on with one job, or with each that was cut. One that failed is gone on with only where it is named; one that
+/// somebody has of whom nothing is known from here is tried, and its target's lock decides.
 ///
 /// Returns a result for each, in order of their ids.
 ///
@@ -72,7 +73,7 @@ pub fn resume(
             jobs.reverse();
             let cut = |job: &&Job| {
                 let shown = JobShown::of(job);
-                shown.is_left() && shown.status != "failed"
+                shown.is_held() || shown.is_left() && shown.status != "failed"
             };
             jobs.iter().filter(cut).map(|job| job.id.clone()).collect()
         }
@@ -83,7 +84,8 @@ pub fn resume(
         if stop.level() > StopLevel::None {
             break;
         }
-        ended.push(go_on(machine, &id, stop, ui));
+        let there = There { id, redrive: None };
+        ended.push(go_on(machine, &there, stop, ui));
     }
     Ok(ended)
 }
@@ -99,34 +101,63 @@ pub fn redrive(
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Result<Ended, CallError> {
-    let mut book = Book::open(machine, "jobs redrive")?;
-    let id = JobId(id.to_owned());
-    book.ledger
-        .redrive(&id, from, is_dead)
-        .map_err(|error| told(&error))?;
+    // What can be told at once is told before its target is locked, under which it is done.
+    let book = Book::open(machine, "jobs redrive")?;
+    let mut job = book.show(id)?;
     drop(book);
-    go_on(machine, &id, stop, ui)
+    if let Some(holder) = job.holder.clone().filter(|_| seen(&job) == Seen::Alive) {
+        let job = job.id;
+        return Err(told(&LedgerError::Held { job, holder }).into());
+    }
+    job.redrive(from)
+        .map_err(|error| told(&LedgerError::Transition(error)))?;
+    let there = There {
+        id: job.id,
+        redrive: Some(from.map(str::to_owned)),
+    };
+    go_on(machine, &there, stop, ui)
 }
 
 fn go_on(
     machine: &Machine,
-    id: &JobId,
+    there: &There,
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
 ) -> Result<Ended, CallError> {
     let book = Book::open(machine, "jobs resume")?;
-    let job = book.show(&id.0)?;
+    let job = book.show(&there.id.0)?;
     drop(book);
+    let ended = gone_on(machine, &job, there, stop, ui);
+    ended.map_err(|error| match error {
+        CallError::Failure(failure) if failure.exit == ExitCode::Locked => {
+            let Job { id, workspace, .. } = &job;
+            let not = format!("job `{id}` of workspace `{workspace}` was not gone on with");
+            CallError::Failure(failure.because(match runner(&job) {
+                Some(holder) => format!("{not}; it is held by {holder}"),
+                None => not,
+            }))
+        }
+        other => other,
+    })
+}
+
+fn gone_on(
+    machine: &Machine,
+    job: &Job,
+    there: &There,
+    stop: &Arc<StopRequests>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Ended, CallError> {
     if job.kind == bootstrap::KIND {
-        let spec = bootstrap::Spec::read(&job)?;
-        let site = site_of(machine, &spec.platform_dir, &spec.workspace, &job)?;
+        let spec = bootstrap::Spec::read(job)?;
+        let site = site_of(machine, &spec.platform_dir, &spec.workspace, job)?;
         let options = spec.options(&job.playbook);
-        return bootstrap::with_workspace(machine, &site, &options, stop, ui, Some(id));
+        return bootstrap::with_workspace(machine, &site, &options, stop, ui, Some(there));
     }
-    let spec = Spec::read(&job)?;
-    let site = site_of(machine, &spec.platform_dir, &spec.workspace, &job)?;
+    let spec = Spec::read(job)?;
+    let site = site_of(machine, &spec.platform_dir, &spec.workspace, job)?;
     let options = spec.options(&job.playbook);
-    with_workspace(machine, &site, &options, stop, ui, Some(id))
+    with_workspace(machine, &site, &options, stop, ui, Some(there))
 }
 
 fn site_of(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobs::{Job, JobId};
+use jobs::{Job, JobStatus};
 use phase_engine::Failure;
 use run::CallError;
 use run::api::Machine;
@@ -17,8 +17,8 @@ use run::workspace::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::begin::{self, Asked, read_spec, spec_text, step_told};
-use crate::book::{self, Book, is_dead, told};
+use crate::begin::{self, Asked, There, read_spec, spec_text, step_told};
+use crate::book::{self, Book, is_over, told};
 use crate::documents::{JobDocument, JobShown, ProvisionStatus, next};
 use crate::drive::{Acts, Done, How};
 
@@ -121,7 +121,7 @@ pub(crate) fn with_workspace(
     options: &ProvisionOptions,
     stop: &Arc<StopRequests>,
     ui: &Arc<dyn Ui>,
-    job: Option<&JobId>,
+    job: Option<&There>,
 ) -> Result<Ended, CallError> {
     begin::with_workspace(
         machine,
@@ -249,7 +249,7 @@ pub fn status(machine: &Machine, site: &WorkspaceSite) -> Result<ProvisionStatus
     let recorded = workspace::recorded(machine, site)?;
     let job = jobs.first().map(JobShown::of);
     let next = match &job {
-        Some(job) if job.is_left() => next(job),
+        Some(job) if job.is_left() || job.is_held() => next(job),
         _ if recorded.stands => vec![
             format!(
                 "rebuild inventory {} --target {} --graph",
@@ -300,7 +300,8 @@ pub fn down(
 ) -> Result<ProvisionedDown, CallError> {
     let mut book = Book::open(machine, "provision down")?;
     let workspace = Workspace::open_down(machine, site, options, stop, ui)?;
-    let gone = gone(machine, &workspace, &mut book);
+    let without = options.without_captured.as_deref();
+    let gone = gone(machine, &workspace, without, &mut book);
     workspace.release();
     Ok(ProvisionedDown {
         schema: 1,
@@ -310,24 +311,30 @@ pub fn down(
     })
 }
 
-fn gone(machine: &Machine, workspace: &Workspace<'_>, book: &mut Book) -> Result<bool, Failure> {
+fn gone(
+    machine: &Machine,
+    workspace: &Workspace<'_>,
+    without: Option<&str>,
+    book: &mut Book,
+) -> Result<bool, Failure> {
     let site = workspace.site();
     // From here on nothing may go on with it.
     let jobs = book
         .ledger
         .of_workspace(&site.platform_name, &site.site.target, &site.name)
         .map_err(|error| told(&error))?;
-    for job in jobs.iter().filter(|job| JobShown::of(job).is_left()) {
+    let is_open = |job: &&Job| !matches!(job.status(), JobStatus::Succeeded | JobStatus::Abandoned);
+    for job in jobs.iter().filter(is_open) {
         let reason = format!(
             "{} {}: the workspace is torn down",
             book::now(machine),
             machine.user
         );
         book.ledger
-            .abandon(&job.id, &reason, is_dead)
+            .abandon(&job.id, &reason, is_over)
             .map_err(|error| told(&error))?;
     }
-    let stood = workspace.destroy()?;
+    let stood = workspace.destroy(without)?;
     workspace.forget_hosts()?;
     Ok(stood)
 }
@@ -343,8 +350,8 @@ pub fn down_dry_run(
     ui: &Arc<dyn Ui>,
 ) -> Result<WorkspaceDryRun, CallError> {
     let options = WorkspaceDown {
-        confirm: None,
         dry_run: true,
+        ..WorkspaceDown::default()
     };
     let workspace = Workspace::open_down(machine, site, &options, stop, ui)?;
     let dry = workspace.dry_run();

@@ -103,6 +103,9 @@ pub(crate) struct ProvisionDown {
     /// Print every resource that would go, and touch nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Destroy it without the secrets that it captured, where nothing opens them any more; the reason is recorded
+    #[arg(long, value_name = "REASON")]
+    pub(crate) without_captured: Option<String>,
     #[command(flatten)]
     pub(crate) stop: Stop,
 }

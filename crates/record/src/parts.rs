@@ -301,6 +301,8 @@ pub enum DecisionKind {
     Migrate,
     /// `state migrate --back`: a state is kept elsewhere again.
     MigrateBack,
+    /// `provision down --without-captured`: a workspace is torn down without secrets that are lost.
+    WithoutCaptured,
 }
 
 /// One decision.

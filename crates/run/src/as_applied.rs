@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use phase_engine::{ExitCode, Failure, StepId};
 use platform::{EnvValue, Expr, Reference, Resolved, StepDef, StepKind, TofuStep};
@@ -17,6 +18,7 @@ use crate::resolve;
 use crate::scope::Output;
 use crate::standing::Standing;
 use crate::tofu_work::{Wanted, tofu_failure};
+use crate::workspace::LOST;
 
 /// A session of a step as it was applied, and what differs in its values since.
 pub(crate) struct AppliedSession {
@@ -155,6 +157,16 @@ impl Bench<'_> {
             let captured = self.captured_inputs().remove(name);
             let resolved = match captured {
                 Some(captured) => captured,
+                // What nothing of the definitions of then gives a value came from memory.
+                None if self.without_captured.load(Ordering::Relaxed)
+                    && !tofu.vars.contains_key(name)
+                    && !applied.target.contains_key(name) =>
+                {
+                    Resolved {
+                        value: Value::from(LOST),
+                        sensitive: true,
+                    }
+                }
                 None => {
                     let expr = tofu
                         .vars

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -79,6 +79,8 @@ pub(crate) struct Bench<'m> {
     pub(crate) workspace: Option<StepId>,
     /// Variables of that workspace that come from memory only, as sensitive ones.
     pub(crate) captured: Mutex<BTreeMap<String, Secret>>,
+    /// Whether it is torn down without what it captured: the values are lost, and a person said so.
+    pub(crate) without_captured: AtomicBool,
     /// Where this machine keeps what belongs to the target.
     pub(crate) paths: TargetPaths,
     /// How the target's hosts are reached, once that is known.

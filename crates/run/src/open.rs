@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use phase_engine::{ExitCode, Failure, RunId, StepId, TargetName};
@@ -614,6 +614,7 @@ impl<'m> Opened<'m> {
             holder,
             workspace: self.workspace.map(|one| one.step),
             captured: Mutex::default(),
+            without_captured: AtomicBool::new(false),
             paths: self.paths.clone(),
             ssh: Mutex::default(),
         };

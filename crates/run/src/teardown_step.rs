@@ -1,5 +1,6 @@
 //! Tearing a step down, and proving its phase gone.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use checks::Residue;
@@ -164,7 +165,8 @@ impl TargetWorld<'_, '_> {
         self.set_changed();
         let mut n_again = 0;
         while let Err(error) = session.apply(ApplyWhat::DirectDestroy {
-            refresh: def.destroy_refresh,
+            // Where a value is lost, nothing may be made of it: a refresh evaluates the whole configuration.
+            refresh: def.destroy_refresh && !self.bench.without_captured.load(Ordering::Relaxed),
         }) {
             n_again += 1;
             if n_again > CONFLICTS || !is_conflict(&error) || !self.may_try_again(step) {

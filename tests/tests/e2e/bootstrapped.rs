@@ -265,6 +265,34 @@ fn what_failed_after_the_seal_goes_on_from_the_envelope() {
         .run();
     refused.expect_code(1);
     assert_eq!(seed.book(), ["played", "applied", "played"]);
+
+    // The key is gone for good, and with it the value: the ways on are told, and a person may do without.
+    std::fs::remove_file(&seed.sealed.identity).expect("the key");
+    let refused = seed.run(2, &["provision", "down", "next"]);
+    for words in [
+        "cannot fetch the key that opens the envelope",
+        "`rebuild secrets seal token --target drill`",
+        "`rebuild provision down next --without-captured REASON`",
+    ] {
+        assert!(
+            refused.stderr.contains(words),
+            "no {words:?} in {}",
+            refused.stderr
+        );
+    }
+    let without = ["provision", "down", "next", "--without-captured", "burnt"];
+    let down = seed.run(0, &without);
+    assert!(
+        down.stderr
+            .contains("`token` is done without: cannot fetch"),
+        "{}",
+        down.stderr
+    );
+    let kept = seed.sealed.drill.world.state_home();
+    let kept = seed.sealed.drill.world.files_with(&kept, b"burnt");
+    assert!(!kept.is_empty(), "the reason is on record");
+    let again = seed.run(0, &["provision", "down", "next"]);
+    assert!(again.stdout.contains("nothing stands"), "{}", again.stdout);
 }
 
 /// What another put into the place of what the job sealed is refused, though the key opens it.

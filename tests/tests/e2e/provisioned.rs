@@ -351,6 +351,63 @@ fn while_one_caller_works_on_a_workspace_every_other_is_turned_away() {
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1));
 }
 
+/// Case L6: a job whose holder can't be seen from here, on another machine or in another container: who has it is told and
+/// what to type, and it goes on once a person has released the target's lock.
+#[test]
+fn a_job_that_is_held_elsewhere_is_named_and_goes_on_once_the_target_is_free() {
+    let farm = handed_off(&["web1"]);
+    let orders = "machine=elsewhere;hurt=kill@job.end.after apply#1";
+    let elsewhere = farm.drill.rebuild(&RUN);
+    let elsewhere = elsewhere.env(fault::VARIABLE, orders);
+    let cut = elsewhere.env("__REBUILD_LEASE_MS", "300").run();
+    assert_eq!(cut.ended, test_support::Ended::Signal(9), "{}", cut.stderr);
+    let (held, _) = job(&farm);
+    let id = held["id"].as_str().unwrap().to_owned();
+    assert_eq!(held["status"], "held");
+    let list = farm.drill.run(0, &["jobs", "list"]);
+    let resume = format!("rebuild jobs resume {id}");
+    for words in ["is held by `provision run` by", resume.as_str()] {
+        assert!(
+            list.stdout.contains(words),
+            "no {words:?} in {}",
+            list.stdout
+        );
+    }
+    let shown = farm.drill.json(0, &["jobs", "show", &id]);
+    assert_eq!(
+        shown["next"],
+        json!(["rebuild status --target drill", resume])
+    );
+    for args in [
+        &["jobs", "resume"][..],
+        &["jobs", "resume", &id],
+        &["jobs", "redrive", &id],
+    ] {
+        let refused = farm.drill.run(4, args);
+        for words in [
+            id.as_str(),
+            "was not gone on with; it is held by `provision run` by",
+            "rebuild unlock --target drill",
+        ] {
+            assert!(
+                refused.stderr.contains(words),
+                "no {words:?} in {}",
+                refused.stderr
+            );
+        }
+    }
+    let unlock = farm.drill.rebuild(&["unlock", "--target", "drill"]);
+    let unlock = unlock.env("__REBUILD_LEASE_MS", "300");
+    unlock.run().expect_code(0);
+    farm.drill.run(0, &["jobs", "resume"]);
+    let (done, words) = job(&farm);
+    assert_eq!(
+        (&done["id"], words),
+        (&held["id"], vec!["succeeded".to_owned(); 4])
+    );
+    assert_eq!(farm.made(), ["web1"]);
+}
+
 fn ledger(farm: &Farm) -> PathBuf {
     farm.drill.world.state_home().join("rebuild/jobs.sqlite")
 }

@@ -7,7 +7,7 @@ use phase_engine::ExitCode;
 use provision::{BootstrapOptions, Ended, JobsDocument, ProvisionOptions};
 use run::CallError;
 use run::stop::StopRequests;
-use run::ui::Ui;
+use run::ui::{Notice, Ui};
 use run::workspace::{self, WorkspaceDown, WorkspaceSite};
 
 use super::telling::document;
@@ -115,6 +115,7 @@ fn down_one(
     let options = WorkspaceDown {
         confirm: asked.confirm.clone(),
         dry_run: false,
+        without_captured: asked.without_captured.clone(),
     };
     match provision::down(machine, &site, &options, stop, ui) {
         Ok(down) => {
@@ -164,7 +165,7 @@ pub(super) fn jobs(context: &Context, asked: Jobs) -> Told {
             resume.stop.grace,
             Asks::Nothing,
             |stop, ui| match provision::resume(machine, resume.id.as_deref(), stop, ui) {
-                Ok(ended) => several_jobs(context, ended),
+                Ok(ended) => several_jobs(context, ended, ui),
                 Err(failure) => Told::failed(failure.into()),
             },
         ),
@@ -178,7 +179,7 @@ pub(super) fn jobs(context: &Context, asked: Jobs) -> Told {
     }
 }
 
-fn several_jobs(context: &Context, ended: Vec<Result<Ended, CallError>>) -> Told {
+fn several_jobs(context: &Context, ended: Vec<Result<Ended, CallError>>, ui: &Arc<dyn Ui>) -> Told {
     let mut exits = Vec::new();
     let mut jobs = Vec::new();
     let mut failures = Vec::new();
@@ -202,10 +203,19 @@ fn several_jobs(context: &Context, ended: Vec<Result<Ended, CallError>>) -> Told
         (false, _) => render::jobs(&jobs, context.out),
     };
     let document = document(&JobsDocument { schema: 1, jobs });
+    let mut failures = failures.into_iter();
+    let failure = failures.next();
+    for other in failures {
+        let parts = std::iter::once(other.message).chain(other.causes);
+        ui.tell(&Notice::Warning {
+            message: parts.collect::<Vec<_>>().join(": "),
+            hint: other.hint,
+        });
+    }
     Told {
         document: Some(document),
         text,
-        failure: failures.into_iter().next(),
+        failure,
         exit: exits.into_iter().fold(ExitCode::Done, worse),
     }
 }

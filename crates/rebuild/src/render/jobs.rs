@@ -26,7 +26,26 @@ pub(crate) fn jobs(jobs: &[JobShown], look: Look) -> String {
             ]
         })
         .collect();
-    table(&rows, "", look)
+    let mut text = table(&rows, "", look);
+    for job in jobs.iter().filter(|job| job.is_held()) {
+        text.push_str(&format!(
+            "job {} is {}`rebuild jobs resume {}` goes on with it\n",
+            job.id,
+            held(job),
+            job.id
+        ));
+    }
+    text
+}
+
+/// Who has a job of whom nothing is known from here, and when it is free.
+fn held(job: &JobShown) -> String {
+    format!(
+        "held by {}, on another machine or in another container: from here nobody can tell whether it lives. Once the lock \
+         of target {} is free, ",
+        clean(job.runner.as_deref().unwrap_or_default()),
+        clean(&job.target)
+    )
 }
 
 /// One job, step by step, and what to type next.
@@ -91,7 +110,11 @@ fn whole(job: &JobShown, look: Look) -> String {
         clean(&job.playbook)
     );
     if let Some(runner) = &job.runner {
-        text.push_str(&format!("run by {}\n", clean(runner)));
+        text.push_str(&if job.is_held() {
+            format!("{}the job goes on\n", held(job))
+        } else {
+            format!("run by {}\n", clean(runner))
+        });
     }
     if let Some(abandoned) = &job.abandoned {
         text.push_str(&format!("given up {}\n", clean(abandoned)));
@@ -138,7 +161,7 @@ fn tone(status: &str) -> Tone {
     match status {
         "succeeded" => Tone::Good,
         "failed" | "interrupted" | "cut" => Tone::Bad,
-        "running" | "started" | "paused" => Tone::Warn,
+        "running" | "held" | "started" | "paused" => Tone::Warn,
         _ => Tone::Quiet,
     }
 }
@@ -202,6 +225,28 @@ mod tests {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(jobs(&[shown()], PLAIN).starts_with("01KB  failed  provision  prod of drill  "));
+    }
+
+    #[test]
+    fn a_job_that_is_held_elsewhere_is_told_with_its_holder_and_the_way_on() {
+        let mut held = shown();
+        held.status = "held".to_owned();
+        held.runner = Some("`provision run` by ada on box (pid 7), since 10:00".to_owned());
+        let list = jobs(&[shown(), held.clone()], PLAIN);
+        let line = list.lines().last().unwrap_or_default();
+        for words in [
+            "job 01KB is held by `provision run` by ada on box",
+            "Once the lock of target drill is free",
+            "`rebuild jobs resume 01KB` goes on",
+        ] {
+            assert!(line.contains(words), "no {words:?} in {list}");
+        }
+        let document = JobDocument {
+            schema: 1,
+            job: held,
+            next: Vec::new(),
+        };
+        assert!(job(&document, PLAIN).contains("held by `provision run` by ada"));
     }
 
     #[test]

@@ -49,6 +49,10 @@ use crate::ui::{Doing, Notice, Ui};
 use crate::up::Walk;
 use crate::world::{Agreed, TargetWorld};
 
+/// What stands in for a captured value that is lost, in a teardown. Measured on 1.12: a destroy without a refresh hands
+/// variables to provider configurations alone, and judges none by its `validation`; null is refused where `nullable` is
+/// false.
+pub(crate) const LOST: &str = "";
 /// How many records of earlier applies of a workspace are kept on this machine.
 const RECORDS_KEPT: usize = 50;
 /// The file beside a workspace's record that says which directory it is, where that is its only name.

@@ -1,15 +1,19 @@
 //! What a workspace captures lies in its target's envelope: put there by a `bootstrap`, taken from it by any later call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use envelope::{Captured, KeyName};
 use phase_engine::{ExitCode, Failure};
 use record::{CallCommand, RecordedValue};
+use secrets::Secret;
 
-use super::Workspace;
+use super::{LOST, Workspace};
 use crate::error::failed;
 use crate::sealed::SealedError;
 use crate::standing::Standing;
+use crate::ui::Notice;
 
 impl Workspace<'_> {
     /// Those of the names that nothing has given a value yet.
@@ -32,6 +36,85 @@ impl Workspace<'_> {
         let there = self.sealed_names()?;
         let names = self.lacking(names);
         self.give_opened(names.into_iter().filter(|name| there.contains(name)), None)
+    }
+
+    /// The same for a teardown, which needs all that it was applied with.
+    ///
+    /// # Errors
+    /// Something of it is not there or can't be opened, with the ways on.
+    pub(super) fn give_for_teardown(&self, standing: &Standing) -> Result<(), Failure> {
+        let site = &self.site;
+        let ways = |failure: Failure, name: &str| {
+            let first = failure.hint.clone().map(|hint| format!("{hint}. "));
+            failure.hint(format!(
+                "{}Where that is gone for good: `rebuild secrets seal {name} --target {}` takes the value again, sealed to \
+                 the recipients of today; `rebuild provision down {} --without-captured REASON` destroys without it. \
+                 Nothing was touched",
+                first.unwrap_or_default(),
+                site.site.target,
+                site.as_typed()
+            ))
+        };
+        let captured = self.def().map(|def| def.captured).unwrap_or_default();
+        let first = captured.first().map_or("NAME", String::as_str);
+        self.give_sealed().map_err(|failure| ways(failure, first))?;
+        let applied = standing.get(&site.step);
+        let was_given = |name: &String| {
+            let mut all = applied.iter().flat_map(|entry| entry.teardown_order());
+            all.any(|applied| applied.values.iter().any(|(given, _)| given == name))
+        };
+        match self.lacking(captured).into_iter().find(was_given) {
+            None => Ok(()),
+            Some(name) => Err(ways(
+                Failure::new(
+                    ExitCode::Unusable,
+                    format!(
+                        "workspace `{}` was applied with `{name}`, which the envelope of target `{}` does not hold",
+                        site.name, site.site.target
+                    ),
+                ),
+                &name,
+            )),
+        }
+    }
+
+    /// Gives what can be opened of what it captures. The rest is lost, and is done without in a teardown.
+    ///
+    /// # Errors
+    /// What its record says can't be read.
+    pub(super) fn give_what_opens(&self) -> Result<(), Failure> {
+        let bench = &self.held.bench;
+        let (known, names) = match self.def() {
+            Ok(def) => (true, def.captured),
+            Err(_) => (false, self.recorded_as_secret()?),
+        };
+        let there = self.sealed_names().unwrap_or_default();
+        for name in self.lacking(names) {
+            let why = if there.contains(&name) {
+                match self.give_opened(std::iter::once(name.clone()), None) {
+                    Ok(()) => continue,
+                    Err(failure) => in_one_line(&failure),
+                }
+            } else if known {
+                "the envelope does not hold it".to_owned()
+            } else {
+                // Any other secret of it, which its definitions say the source of.
+                continue;
+            };
+            bench.ui.tell(&Notice::Warning {
+                message: format!("`{name}` is done without: {why}"),
+                hint: None,
+            });
+            if known {
+                let mut own = bench
+                    .captured
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                own.insert(name, Secret::new(LOST.to_owned()));
+            }
+        }
+        bench.without_captured.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The same for what a job sealed: `names` are its secrets, and what another put in their place is refused.
@@ -127,4 +210,9 @@ impl Workspace<'_> {
         };
         failure.hint(error.hint(&self.site.site.target))
     }
+}
+
+fn in_one_line(failure: &Failure) -> String {
+    let parts = std::iter::once(&failure.what).chain(&failure.causes);
+    parts.map(String::as_str).collect::<Vec<_>>().join(": ")
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phase_engine::{
     CallKind, Entry, ExitCode, Failure, Ledger as _, RunStatus, StepEvent, TeardownResult,
 };
-use record::CallCommand;
+use record::{CallCommand, Decision, DecisionKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ pub struct WorkspaceDown {
     pub confirm: Option<String>,
     /// Nothing is to be touched, so nobody needs to confirm.
     pub dry_run: bool,
+    /// Why what it captured and nothing can open any more is done without.
+    pub without_captured: Option<String>,
 }
 
 /// What a teardown of a workspace would destroy.
@@ -100,9 +102,11 @@ impl<'m> Workspace<'m> {
     /// Destroys what it made, with the definitions last attempted, and moves its state to its versions. Says whether
     /// there was anything.
     ///
+    /// With a reason it goes `without` what it captured, where nothing opens that any more.
+    ///
     /// # Errors
-    /// The destroy failed, or something may be left.
-    pub fn destroy(&self) -> Result<bool, Failure> {
+    /// What it captured can't be had; the destroy failed, or something may be left.
+    pub fn destroy(&self, without: Option<&str>) -> Result<bool, Failure> {
         let step = &self.site.step;
         let bench = &self.held.bench;
         let mut ledger = self.held.ledger(CallCommand::Provision)?;
@@ -110,7 +114,10 @@ impl<'m> Workspace<'m> {
         if standing.get(step).is_none() && bench.mark(step)?.is_none() {
             return Ok(false);
         }
-        self.give_sealed()?;
+        match without {
+            Some(_) => self.give_what_opens()?,
+            None => self.give_for_teardown(&standing)?,
+        }
         let world = self.world(standing, Agreed::default())?;
         ledger
             .append(vec![
@@ -121,6 +128,17 @@ impl<'m> Workspace<'m> {
                 Entry::step(step, StepEvent::TeardownStarted, None, None),
             ])
             .map_err(|error| failed(&error))?;
+        if let Some(reason) = without {
+            let decision = Decision {
+                reason: Some(bench.masked(reason)),
+                ..self
+                    .held
+                    .decision(DecisionKind::WithoutCaptured, step.to_string())
+            };
+            ledger
+                .change(|record| record.decisions.push(decision))
+                .map_err(|error| failed(&error))?;
+        }
         let kept = Kept {
             ledger: std::sync::Mutex::new(ledger),
             step: step.clone(),
