@@ -7,8 +7,8 @@ use phase_engine::{
 
 use crate::time::rounded;
 use crate::{
-    Applied, CallRecord, Detail, ErrorRecord, PhaseRecord, PhaseStatus, PlannedWork, Record,
-    RecordError, StandingEntry, Starting, StepRecord, Suspect, Time, Writing,
+    Applied, CallRecord, Detail, ErrorRecord, PhaseRecord, PhaseStatus, PlannedChange, PlannedWork,
+    Record, RecordError, StandingEntry, Starting, StepRecord, Time, Writing,
 };
 
 /// Which of a phase's times is running.
@@ -426,7 +426,7 @@ impl Fold<'_> {
             suspects,
             forgotten,
         } = detail;
-        let (now, run) = (self.now, self.record.run.clone());
+        let now = self.now;
         let host = self.call.host.clone();
         if writes {
             self.writes(id);
@@ -435,7 +435,11 @@ impl Fold<'_> {
         if !planned.is_empty() {
             let work = step.planned.get_or_insert_with(PlannedWork::default);
             for change in planned {
-                if !work.changes.contains(&change) {
+                let is_it = |known: &PlannedChange| {
+                    known.address == change.address && known.action == change.action
+                };
+                // A plan that was made first told more of it.
+                if !work.changes.iter().any(is_it) {
                     work.changes.push(change);
                 }
             }
@@ -462,19 +466,8 @@ impl Fold<'_> {
             standing.state = Some(state);
             standing.writing = None;
         }
-        for (address, provider) in suspects {
-            let known = |suspect: &Suspect| suspect.step == *id && suspect.address == address;
-            if !self.record.suspects.iter().any(known) {
-                let (step, run) = (id.clone(), run.clone());
-                self.record.suspects.push(Suspect {
-                    step,
-                    address,
-                    provider,
-                    host: Some(host.clone()),
-                    since: now,
-                    run,
-                });
-            }
+        for found in suspects {
+            self.record.suspect(id, found, Some(host.clone()), now);
         }
     }
 }

@@ -32,7 +32,8 @@ pub use head::{Head, MovedTo, TargetJson};
 pub use ledger::{Clock, NewRun, RecordLedger, RecordView};
 pub use parts::{
     CallCommand, CallRecord, Decision, DecisionKind, Detail, ErrorRecord, PhaseRecord, PhaseStatus,
-    PlannedChange, PlannedWork, Seen, SeenPhase, Starting, StepRecord, Suspect, ToolRecord,
+    PlannedChange, PlannedWork, Seen, SeenPhase, Starting, StepRecord, Suspect, Suspected,
+    ToolRecord,
 };
 pub use record::Record;
 pub use record_store::{Listed, Loaded, RecordStore};

@@ -8,7 +8,7 @@ use phase_engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Applied, Input, Outputs, StateMark, Time};
+use crate::{Applied, Input, Outputs, Record, StateMark, Time};
 
 /// A tool that a call used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -165,6 +165,9 @@ pub struct PlannedChange {
     /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The id of the object that the state had of it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
 }
 
 /// What an apply was going to create and replace.
@@ -232,6 +235,12 @@ pub struct Suspect {
     /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// Its id, where one was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The id of the object that it was made in the place of: its state may have that one under the address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
     /// The machine on which it may have been made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -241,6 +250,31 @@ pub struct Suspect {
     #[serde(with = "crate::words::text")]
     #[schemars(with = "String")]
     pub run: RunId,
+}
+
+/// What may exist in no state, as it is found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Suspected {
+    /// The resource; where it is not known, the step itself is suspect.
+    pub address: Option<ResourceAddress>,
+    /// Its provider.
+    pub provider: Option<String>,
+    /// Its id, where one was told.
+    pub id: Option<String>,
+    /// The id of the object that it was made in the place of.
+    pub was: Option<String>,
+}
+
+impl Suspect {
+    /// Gives what it is, without where and when.
+    pub fn suspected(&self) -> Suspected {
+        Suspected {
+            address: self.address.clone(),
+            provider: self.provider.clone(),
+            id: self.id.clone(),
+            was: self.was.clone(),
+        }
+    }
 }
 
 /// What a preflight saw. Names only: the values are in its own report.
@@ -356,6 +390,44 @@ pub struct ErrorRecord {
     pub exit: u8,
 }
 
+impl StepRecord {
+    /// Gives the id of the object that its last apply was to make another one in the place of.
+    pub fn had(&self, address: &ResourceAddress) -> Option<String> {
+        let mut planned = self.planned.as_ref()?.changes.iter();
+        planned
+            .find(|change| change.address == *address)?
+            .was
+            .clone()
+    }
+}
+
+impl Record {
+    /// Notes what may exist in no state, unless it is known already. Says whether it was not.
+    pub fn suspect(
+        &mut self,
+        step: &StepId,
+        found: Suspected,
+        host: Option<String>,
+        since: Time,
+    ) -> bool {
+        let mut known = self.suspects.iter();
+        if known.any(|known| known.step == *step && known.address == found.address) {
+            return false;
+        }
+        self.suspects.push(Suspect {
+            step: step.clone(),
+            address: found.address,
+            provider: found.provider,
+            id: found.id,
+            was: found.was,
+            host,
+            since,
+            run: self.run.clone(),
+        });
+        true
+    }
+}
+
 impl ErrorRecord {
     /// Keeps a failure. Its texts must be masked.
     pub fn of(phase: Option<&PhaseId>, step: Option<&StepId>, failure: &Failure) -> Self {
@@ -426,8 +498,8 @@ pub struct Detail {
     pub made: BTreeMap<String, BTreeMap<String, u64>>,
     /// The outputs.
     pub outputs: Option<Vec<(String, Input)>>,
-    /// Objects that may exist in no state: the resource, and its provider.
-    pub suspects: Vec<(Option<ResourceAddress>, Option<String>)>,
+    /// Objects that may exist in no state.
+    pub suspects: Vec<Suspected>,
     /// The addresses that were given up.
     pub forgotten: Vec<String>,
 }

@@ -5,13 +5,15 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use phase_engine::{ExitCode, Notes, ResourceAddress, StepId, StepResult};
+use phase_engine::{ExitCode, Notes, StepId, StepResult};
 use platform::StepKind;
-use record::{Detail, Input, PlannedChange};
+use record::{Detail, Input, PlannedChange, Suspected};
 use secrets::Masker;
 use tofu::events::{ApplyStage, Event, OutputEvent};
 use tofu::{Applied, ApplyWhat, EventLine, Observer, Outcome, RunError, Session};
 
+use crate::in_state::InState;
+use crate::leftovers;
 use crate::masking::{self, holds_secret};
 use crate::prepare_step::{Prepared, Work, planned_change};
 use crate::scope::Output;
@@ -224,8 +226,9 @@ impl TargetWorld<'_, '_> {
             let names: Vec<String> = detail
                 .suspects
                 .iter()
-                .map(|(address, _)| {
-                    address
+                .map(|found| {
+                    found
+                        .address
                         .as_ref()
                         .map_or_else(|| step.to_string(), |a| format!("`{}`", a.as_str()))
                 })
@@ -248,20 +251,22 @@ impl TargetWorld<'_, '_> {
         step: &StepId,
         session: &Session,
         outcome: &Outcome,
-    ) -> Vec<(Option<ResourceAddress>, Option<String>)> {
-        let mut suspects = outcome.may_exist();
-        if suspects.is_empty() {
+    ) -> Vec<Suspected> {
+        let found = outcome.may_exist();
+        if found.is_empty() {
             return Vec::new();
         }
+        let masker = &self.bench.masker;
+        let record = self.standing.0.get();
+        let of_step = record.as_ref().and_then(|record| record.step(step));
+        let mut suspects = leftovers::suspected(found, of_step, masker);
         // It was interrupted, and what it left has to be known all the same.
         session.leave_undisturbed();
         if let Ok(facts) = self.bench.facts(step, session) {
-            suspects.retain(|one| !facts.addresses.contains(&one.address));
+            let objects = InState::of(&facts, masker);
+            suspects.retain(|one| !objects.has(one));
         }
         suspects
-            .into_iter()
-            .filter_map(|one| Some((Some(ResourceAddress::new(one.address).ok()?), one.provider)))
-            .collect()
     }
 }
 

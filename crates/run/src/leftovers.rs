@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use phase_engine::{ExitCode, Failure, ResourceAddress, StepId};
 use platform::WORKSPACE_PHASE;
 use process::{Exit, Identity, Liveness, Waited, wait_until_dead};
-use record::{Record, StandingEntry};
+use record::{PlannedChange, Record, StandingEntry, StepRecord, Suspected};
 use secrets::{Masker, MemoryDir};
 use tofu::{Leftover, MayExist, Outcome, StepDir};
 
@@ -30,9 +30,6 @@ pub(crate) struct Found {
     pub(crate) errored: Vec<PathBuf>,
 }
 
-/// What may exist in no state: a resource, or the step itself where its plan is not known, and its provider.
-pub(crate) type Suspected = (Option<ResourceAddress>, Option<String>);
-
 impl Found {
     /// What the child told, where its output is still there.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
@@ -44,16 +41,17 @@ impl Found {
         let Some(leftover) = &self.leftover else {
             return Vec::new();
         };
+        let of_step = record.and_then(|record| record.step(&self.step));
         if let Some(outcome) = &leftover.outcome {
             let mut outcome = outcome.clone();
             if !self.errored.is_empty() {
                 // It came to its end by itself, and wrote down all that it had made.
                 outcome.end(Exit::Code(1));
             }
-            return suspected(outcome.may_exist(), masker);
+            return suspected(outcome.may_exist(), of_step, masker);
         }
         if !leftover.suspects.is_empty() {
-            return suspected(leftover.suspects.clone(), masker);
+            return suspected(leftover.suspects.clone(), of_step, masker);
         }
         // What it told is lost with the memory that held it: the machine went down.
         let is_tofu_apply = leftover.identity.is_some()
@@ -62,32 +60,49 @@ impl Found {
             && record
                 .and_then(|record| record.standing_of(&self.step))
                 .is_some_and(StandingEntry::has_state);
-        let planned = record
-            .and_then(|record| record.step(&self.step))
+        let planned = of_step
             .and_then(|step| step.planned.as_ref())
             .filter(|_| is_tofu_apply);
         let Some(planned) = planned else {
             return Vec::new();
         };
-        let mut suspects: Vec<Suspected> = planned
-            .changes
-            .iter()
-            .map(|change| (Some(change.address.clone()), change.provider.clone()))
-            .collect();
+        let mut suspects: Vec<Suspected> =
+            planned.changes.iter().map(planned_as_suspected).collect();
         if !planned.complete {
-            suspects.push((None, None));
+            suspects.push(Suspected::default());
         }
         suspects
     }
 }
 
-/// What may exist in no state, as a record has it.
-fn suspected(found: Vec<MayExist>, masker: &Masker) -> Vec<Suspected> {
+/// What may exist in no state, as a record has it; what the step's state had in its place is in the plan.
+pub(crate) fn suspected(
+    found: Vec<MayExist>,
+    of_step: Option<&StepRecord>,
+    masker: &Masker,
+) -> Vec<Suspected> {
     let found = found.into_iter().filter_map(|one| {
-        let address = ResourceAddress::new(one.address).ok()?;
-        Some((Some(masking::address(masker, address)), one.provider))
+        let address = masking::address(masker, ResourceAddress::new(one.address).ok()?);
+        let had = of_step.filter(|_| one.is_made);
+        let found = Suspected {
+            was: had.and_then(|step| step.had(&address)),
+            address: Some(address),
+            provider: one.provider,
+            id: one.id,
+        };
+        Some(masking::suspected(masker, found))
     });
     found.collect()
+}
+
+/// What was planned to be made on a machine that nobody hears of any more.
+pub(crate) fn planned_as_suspected(change: &PlannedChange) -> Suspected {
+    Suspected {
+        address: Some(change.address.clone()),
+        provider: change.provider.clone(),
+        id: None,
+        was: change.was.clone(),
+    }
 }
 
 impl Bench<'_> {

@@ -16,6 +16,7 @@ mod explain;
 mod given;
 mod guard;
 mod handoff_step;
+mod in_state;
 mod keyring;
 mod known;
 mod leftovers;

@@ -1,18 +1,14 @@
 //! What was at work on another machine when its call was cut: nothing here can say what became of it.
 
-use std::collections::BTreeSet;
-
-use phase_engine::{ExitCode, Failure, ResourceAddress, StepId, StepStatus};
+use phase_engine::{ExitCode, Failure, StepId, StepStatus};
 use platform::StepKind;
-use record::{Decision, DecisionKind, Record, RecordLedger, StepRecord, Suspect, Time};
-use tofu::Session;
+use record::{Decision, DecisionKind, Record, RecordLedger, StepRecord, Suspected, Time};
 
 use crate::error::stopped;
+use crate::in_state::InState;
+use crate::leftovers::planned_as_suspected;
 use crate::open::Held;
 use crate::standing::Standing;
-
-/// A step, the object of it that may exist in no state, and its provider; no object where any may.
-type Suspected = (StepId, Option<ResourceAddress>, Option<String>);
 
 impl Held<'_> {
     /// Stops where a step was cut on another machine, unless a person says that this machine is lost
@@ -45,7 +41,8 @@ impl Held<'_> {
                 })
                 .map_err(|error| stopped(&error))?;
             if let Some(step) = record.step(&cut.step) {
-                suspects.extend(self.suspects_of(step, &standing)?);
+                let found = self.suspects_of(step, &standing)?;
+                suspects.extend(found.into_iter().map(|found| (&cut.step, found)));
             }
         }
         // What its states came to is known now: nobody writes them any more.
@@ -76,8 +73,8 @@ impl Held<'_> {
             .change(|record| {
                 record.decisions.push(decision);
                 record.standing = states;
-                for (step, address, provider) in suspects {
-                    suspect(record, step, address, provider, lost, now);
+                for (step, found) in suspects {
+                    record.suspect(step, found, lost.map(str::to_owned), now);
                 }
                 // What is left to do about it is done here: nobody is asked again.
                 for step in &mut record.steps {
@@ -103,47 +100,25 @@ impl Held<'_> {
         else {
             return Ok(Vec::new());
         };
-        let known = self.addresses_in_state(&cut.step, standing)?;
-        let mut found: Vec<_> = planned
-            .changes
-            .iter()
-            .filter(|change| !known.contains(change.address.as_str()))
-            .map(|change| {
-                (
-                    cut.step.clone(),
-                    Some(change.address.clone()),
-                    change.provider.clone(),
-                )
-            })
-            .collect();
+        let known = self.objects_in_state(&cut.step, standing)?;
+        let changes = planned.changes.iter().map(planned_as_suspected);
+        let mut found: Vec<Suspected> = changes.filter(|found| !known.has(found)).collect();
         if !planned.complete {
-            found.push((cut.step.clone(), None, None));
+            found.push(Suspected::default());
         }
         Ok(found)
     }
 
-    fn addresses_in_state(
-        &self,
-        step: &StepId,
-        standing: &Standing,
-    ) -> Result<BTreeSet<String>, Failure> {
+    fn objects_in_state(&self, step: &StepId, standing: &Standing) -> Result<InState, Failure> {
         let Some(entry) = standing.get(step) else {
-            return Ok(BTreeSet::new());
+            return Ok(InState::default());
         };
         let source = self.bench.library.get(&entry.applied.bundle)?;
         let (_, def) = source.applied_step(step, &entry.applied)?;
-        let StepKind::Tofu(_) = &def.kind else {
-            return Ok(BTreeSet::new());
-        };
-        let session: Session = self.bench.rescue_session(step, standing, false)?;
-        Ok(self
-            .bench
-            .facts(step, &session)?
-            .addresses
-            .iter()
-            // As the record has them.
-            .map(|address| self.bench.masked(address))
-            .collect())
+        match &def.kind {
+            StepKind::Tofu(_) => self.bench.objects_now(step, standing),
+            _ => Ok(InState::default()),
+        }
     }
 }
 
@@ -175,31 +150,6 @@ fn cut_elsewhere(record: &Record, here: &str) -> Vec<Cut> {
         }
     }
     cut
-}
-
-fn suspect(
-    record: &mut Record,
-    step: StepId,
-    address: Option<ResourceAddress>,
-    provider: Option<String>,
-    host: Option<&str>,
-    since: Time,
-) {
-    let is_known = record
-        .suspects
-        .iter()
-        .any(|known| known.step == step && known.address == address);
-    if !is_known {
-        let run = record.run.clone();
-        record.suspects.push(Suspect {
-            step,
-            address,
-            provider,
-            host: host.map(str::to_owned),
-            since,
-            run,
-        });
-    }
 }
 
 fn elsewhere(cut: &Cut, target: &str) -> Failure {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phase_engine::{
     Failure, Preparation, ResidueResult, ResourceAddress, StepResult, TeardownResult,
 };
-use record::{Detail, PlannedChange};
+use record::{Detail, PlannedChange, Suspected};
 use secrets::Masker;
 use serde_json::Value;
 
@@ -124,7 +124,19 @@ pub(crate) fn address(masker: &Masker, address: ResourceAddress) -> ResourceAddr
 fn planned(masker: &Masker, change: PlannedChange) -> PlannedChange {
     PlannedChange {
         address: address(masker, change.address),
+        was: change.was.map(|id| masker.mask(&id).into_owned()),
         ..change
+    }
+}
+
+/// What may exist in no state, as the record has it.
+pub(crate) fn suspected(masker: &Masker, found: Suspected) -> Suspected {
+    let masked = |id: Option<String>| id.map(|id| masker.mask(&id).into_owned());
+    Suspected {
+        address: found.address.map(|it| address(masker, it)),
+        provider: found.provider,
+        id: masked(found.id),
+        was: masked(found.was),
     }
 }
 
@@ -156,7 +168,7 @@ impl Bench<'_> {
         detail.suspects = detail
             .suspects
             .into_iter()
-            .map(|(suspect, provider)| (suspect.map(|it| address(masker, it)), provider))
+            .map(|found| suspected(masker, found))
             .collect();
         detail.forgotten = detail
             .forgotten

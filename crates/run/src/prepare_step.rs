@@ -541,7 +541,13 @@ pub(crate) fn planned_makings(plan: &Planned) -> Vec<PlannedChange> {
         .planned
         .iter()
         .filter(|change| matches!(change.action.as_str(), "create" | "replace"))
-        .filter_map(planned_change)
+        .filter_map(|change| {
+            let had = plan.outcome.had.get(change.address());
+            Some(PlannedChange {
+                was: had.cloned(),
+                ..planned_change(change)?
+            })
+        })
         .collect()
 }
 
@@ -552,5 +558,6 @@ pub(crate) fn planned_change(change: &tofu::Change) -> Option<PlannedChange> {
         action: change.action.as_str().to_owned(),
         provider: Some(change.resource.implied_provider.clone())
             .filter(|provider| !provider.is_empty()),
+        was: None,
     })
 }

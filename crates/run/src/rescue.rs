@@ -1,6 +1,5 @@
 //! States that a killed or failed apply could not write are brought to the store; the locks of the dead released.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use tofu::{ERRORED_STATE, Session, Slot, StateFacts, with_lineage};
 
 use crate::bench::Bench;
 use crate::error::stopped;
+use crate::in_state::InState;
 use crate::leftovers::Found;
 use crate::standing::Standing;
 use crate::tofu_work::{Wanted, tofu_failure};
@@ -51,21 +51,18 @@ impl Bench<'_> {
         self.mark(step)
     }
 
-    /// The addresses in a step's state as a record has them, whatever it takes to read them.
-    pub(crate) fn addresses_now(
+    /// The objects in a step's state as a record has them, whatever it takes to read them.
+    pub(crate) fn objects_now(
         &self,
         step: &StepId,
         standing: &Standing,
-    ) -> Result<BTreeSet<String>, Failure> {
+    ) -> Result<InState, Failure> {
         if self.mark(step)?.is_none() {
-            return Ok(BTreeSet::new());
+            return Ok(InState::default());
         }
         let session = self.rescue_session(step, standing, false)?;
-        let addresses = self.facts(step, &session)?.addresses;
-        Ok(addresses
-            .iter()
-            .map(|address| self.masked(address))
-            .collect())
+        let facts = self.facts(step, &session)?;
+        Ok(InState::of(&facts, &self.masker))
     }
 
     /// A state lock whose holder is proven dead is released; any other is not.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use phase_engine::{ExitCode, Failure, PhaseId, RunId, Sequence, StepId};
-use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, StandingEntry, Suspect, Time};
+use record::{CallCommand, CallRecord, NewRun, Record, RecordLedger, StandingEntry, Time};
 use secrets::Masker;
 
 use crate::error::{CallError, stopped, unusable};
@@ -194,16 +194,12 @@ impl Held<'_> {
                 continue;
             }
             // What can't be read now can't clear anything either.
-            let Ok(addresses) = self.bench.addresses_now(&step, standing) else {
+            let Ok(objects) = self.bench.objects_now(&step, standing) else {
                 continue;
             };
-            record.suspects.retain(|suspect| {
-                let known = suspect
-                    .address
-                    .as_ref()
-                    .is_some_and(|address| addresses.contains(address.as_str()));
-                suspect.step != step || !known
-            });
+            record
+                .suspects
+                .retain(|suspect| suspect.step != step || !objects.has(&suspect.suspected()));
         }
     }
 
@@ -351,23 +347,10 @@ impl Held<'_> {
 /// Records what a dead child may have made; says whether anything of it is new.
 fn suspect(record: &mut Record, found: &Found, masker: &Masker, now: Time) -> bool {
     let mut is_changed = false;
-    for (address, provider) in found.suspects(Some(record), masker) {
-        let known = record
-            .suspects
-            .iter()
-            .any(|suspect| suspect.step == found.step && suspect.address == address);
-        if !known {
-            is_changed = true;
-            let host = record.step(&found.step).and_then(|step| step.host.clone());
-            record.suspects.push(Suspect {
-                step: found.step.clone(),
-                host,
-                address,
-                provider,
-                since: now,
-                run: record.run.clone(),
-            });
-        }
+    let of_step = record.step(&found.step);
+    let host = of_step.and_then(|step| step.host.clone());
+    for suspected in found.suspects(Some(record), masker) {
+        is_changed |= record.suspect(&found.step, suspected, host.clone(), now);
     }
     is_changed
 }

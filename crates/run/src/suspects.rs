@@ -43,6 +43,12 @@ pub struct SuspectShown {
     pub address: Option<String>,
     /// Its provider.
     pub provider: Option<String>,
+    /// Its id, where one was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The id of the object that it was made in the place of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
     /// The machine on which it may have been made.
     pub host: Option<String>,
     /// Since when.
@@ -78,6 +84,8 @@ impl From<&Suspect> for SuspectShown {
             step: suspect.step.to_string(),
             address: suspect.address.as_ref().map(|a| a.as_str().to_owned()),
             provider: suspect.provider.clone(),
+            id: suspect.id.clone(),
+            was: suspect.was.clone(),
             host: suspect.host.clone(),
             since: suspect.since.to_string(),
             run: suspect.run.to_string(),
@@ -124,17 +132,21 @@ fn settled(held: &Held<'_>, options: &SuspectsOptions) -> Result<SuspectsReport,
     let imports = options
         .imports
         .iter()
-        .map(|text| import_of(text, &known))
+        .map(|text| held.to_import(&ledger, text, &known))
         .collect::<Result<Vec<_>, _>>()?;
     let gone = options
         .gone
         .iter()
         .map(|text| gone_of(text, &known))
         .collect::<Result<Vec<_>, _>>()?;
-    if !imports.is_empty() {
+    if imports.iter().any(|import| !import.is_there) {
         // Brings up what steps refer to.
         let _world = held.world(Standing(ledger.view()), held.run.clone(), 1)?;
-        for import in &imports {
+    }
+    for import in &imports {
+        if import.is_there {
+            held.note_imported(&mut ledger, import)?;
+        } else {
             held.import(&mut ledger, import)?;
         }
     }
@@ -208,7 +220,14 @@ pub(crate) fn next_of(record: Option<&Record>, target: &str) -> Vec<String> {
         match &suspect.address {
             Some(address) => {
                 let address = quoted(address.as_str());
-                next.push(format!("{command} --import {address}=ID"));
+                // Where its state has another one under the address, OpenTofu imports none.
+                if suspect.was.is_none() {
+                    let id = suspect
+                        .id
+                        .as_deref()
+                        .map_or_else(|| "ID".to_owned(), quoted);
+                    next.push(format!("{command} --import {address}={id}"));
+                }
                 next.push(format!("{command} --gone {address}"));
             }
             None => next.push(format!("{command} --gone {}", suspect.step)),
@@ -249,9 +268,14 @@ pub(crate) fn none_unsettled(record: Option<&Record>, target: &str) -> Result<()
     for suspect in suspects {
         failure = failure.because(told(suspect));
     }
+    let replaced = if suspects.iter().any(|suspect| suspect.was.is_some()) {
+        "; one whose state has the former object under its address is first removed by hand"
+    } else {
+        ""
+    };
     Err(failure.hint(format!(
         "look for them where they would be, then `rebuild suspects --target {target}` settles them: \
-         `--import ADDRESS=ID` takes one that exists into its state, `--gone ADDRESS` says that there is none"
+         `--import ADDRESS=ID` takes one that exists into its state, `--gone ADDRESS` says that there is none{replaced}"
     )))
 }
 
@@ -264,10 +288,17 @@ pub(crate) fn told(suspect: &Suspect) -> String {
         .as_ref()
         .map_or_else(String::new, |host| format!(", made on host `{host}`"));
     match &suspect.address {
-        Some(address) => format!(
-            "`{}` of step `{step}` may exist in no state, since {since}{host}",
-            address.as_str()
-        ),
+        Some(address) => {
+            let id = suspect.id.as_ref();
+            let id = id.map_or_else(String::new, |id| format!(" (id `{id}`)"));
+            let was = suspect.was.as_ref().map_or_else(String::new, |was| {
+                format!(", in the place of `{was}`, which its state has under that address")
+            });
+            format!(
+                "`{}` of step `{step}`{id} may exist in no state, since {since}{host}{was}",
+                address.as_str()
+            )
+        }
         None => {
             format!(
                 "anything of step `{step}` may exist in no state, since {since}{host}: what it was to make was not known yet"
@@ -282,6 +313,8 @@ struct Import {
     step: StepId,
     address: ResourceAddress,
     id: String,
+    /// Its state has it already.
+    is_there: bool,
 }
 
 /// Reads `[PHASE.STEP:]ADDRESS=ID`.
@@ -317,6 +350,7 @@ fn import_of(text: &str, known: &[Suspect]) -> Result<Import, Failure> {
             step: (*step).clone(),
             address,
             id: id.to_owned(),
+            is_there: false,
         }),
         [] => Err(wrong("nothing of that name is suspected")),
         several => Err(wrong(&format!(
@@ -412,12 +446,103 @@ impl Held<'_> {
         }
     }
 
+    /// Understands an import. One that is in its step's state already, since an earlier call was killed behind it or because
+    /// it was never out of it, is none to do; another object under its address is in the way.
+    fn to_import(
+        &self,
+        ledger: &RecordLedger,
+        text: &str,
+        known: &[Suspect],
+    ) -> Result<Import, Failure> {
+        let read = import_of(text, known);
+        let Some((name, id)) = split_id(text) else {
+            return read;
+        };
+        let (named, address) = split_step(name);
+        let Ok(address) = ResourceAddress::new(address) else {
+            return read;
+        };
+        let wanted = read
+            .as_ref()
+            .ok()
+            .map(|import| import.step.clone())
+            .or(named);
+        let standing = Standing(ledger.view());
+        for entry in standing.all() {
+            let is_it = wanted.as_ref().is_none_or(|step| entry.step == *step);
+            if !is_it || !entry.has_state() {
+                continue;
+            }
+            let step = entry.step;
+            let objects = self.bench.objects_now(&step, &standing)?;
+            let Some(found) = objects.ids(&self.bench.masked(address.as_str())) else {
+                continue;
+            };
+            if found.is_empty() {
+                // Of objects without ids only OpenTofu can tell.
+                return read;
+            }
+            if found.contains(&self.bench.masked(id).as_str()) {
+                return Ok(Import {
+                    step,
+                    address,
+                    id: id.to_owned(),
+                    is_there: true,
+                });
+            }
+            let found: Vec<String> = found.iter().map(|id| format!("`{id}`")).collect();
+            return Err(Failure::new(
+                ExitCode::Unusable,
+                format!("`--import {text}`: the state of step `{step}` has another object under that address"),
+            )
+            .because(format!("its id is {}", found.join(" and ")))
+            .hint(format!(
+                "what is in no state is removed by hand, then `rebuild suspects --target {} --gone {}`; nothing was changed",
+                self.bench.target.name,
+                quoted(address.as_str())
+            )));
+        }
+        read
+    }
+
+    /// Notes that an object is in its step's state, and who wanted it there.
+    fn note_imported(&self, ledger: &mut RecordLedger, import: &Import) -> Result<(), Failure> {
+        let Import {
+            step, address, id, ..
+        } = import;
+        let decision = self.decision(
+            DecisionKind::Import,
+            format!("{step}:{}={id}", address.as_str()),
+        );
+        let is_noted = ledger.record().is_none_or(|record| {
+            let mut decisions = record.decisions.iter();
+            decisions.any(|known| known.kind == decision.kind && known.about == decision.about)
+        });
+        let is_suspected = ledger.record().is_some_and(|record| {
+            let mut suspects = record.suspects.iter();
+            suspects.any(|known| known.step == *step && known.address.as_ref() == Some(address))
+        });
+        if is_noted && !is_suspected {
+            return Ok(());
+        }
+        ledger
+            .change(|record| {
+                imported(record, step, address, None);
+                if !is_noted {
+                    record.decisions.push(decision);
+                }
+            })
+            .map_err(|error| stopped(&error))
+    }
+
     /// Lets OpenTofu take an object into the state of its step.
     ///
     /// A kill at any instant of it loses nothing: the next call waits for OpenTofu, takes the state that it left, and
     /// what is in that state is suspected no more.
     fn import(&self, ledger: &mut RecordLedger, import: &Import) -> Result<(), Failure> {
-        let Import { step, address, id } = import;
+        let Import {
+            step, address, id, ..
+        } = import;
         let bench = &self.bench;
         if bench.stop.level() >= StopLevel::Gentle {
             return Err(Failure::new(
@@ -543,6 +668,8 @@ mod tests {
             step: step.parse().unwrap(),
             address: address.map(|address| ResourceAddress::new(address).unwrap()),
             provider: None,
+            id: None,
+            was: None,
             host: Some("bench".to_owned()),
             since: Time::from(jiff::Timestamp::UNIX_EPOCH),
             run: phase_engine::RunId::new("01JQ0000000000000000000001").unwrap(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use process::Exit;
 
 use crate::events::{
-    ApplyStage, Change, ChangeSummary, Diagnostic, Event, EventLine, OutputEvent, RawState,
+    ApplyStage, Change, ChangeSummary, Diagnostic, Event, EventLine, Hook, OutputEvent, RawState,
     SummaryOperation,
 };
 
@@ -28,6 +28,8 @@ pub struct Touched {
     pub address: String,
     /// The action's word.
     pub action: String,
+    /// The object's id, where OpenTofu tells one.
+    pub id: Option<String>,
 }
 
 /// The events of one command, summed up. Filled by [`Outcome::take`], ended by [`Outcome::end`].
@@ -52,6 +54,8 @@ pub struct Outcome {
     /// Managed instances that were refreshed, each with the provider that its type implies; those that
     /// turned out to be gone included.
     pub refreshed: BTreeMap<String, String>,
+    /// The ids of the objects that the state had of them, where OpenTofu tells one.
+    pub had: BTreeMap<String, String>,
     /// Instances whose apply started, with the last action.
     pub started: Vec<Touched>,
     /// Instances whose apply ended well.
@@ -115,6 +119,7 @@ impl Outcome {
                 let one = Touched {
                     address: hook.resource.addr.clone(),
                     action: hook.action.as_str().to_owned(),
+                    id: id_of(hook),
                 };
                 match stage {
                     ApplyStage::Started => self.started.push(one),
@@ -125,6 +130,9 @@ impl Outcome {
             }
             Event::Refresh(_, hook) => {
                 let resource = &hook.resource;
+                if let Some(id) = id_of(hook) {
+                    self.had.entry(resource.addr.clone()).or_insert(id);
+                }
                 self.refreshed
                     .insert(resource.addr.clone(), resource.implied_provider.clone());
             }
@@ -229,6 +237,12 @@ impl Outcome {
     pub fn tainted(&self) -> impl Iterator<Item = &Change> {
         self.planned.iter().filter(|change| change.is_tainted())
     }
+}
+
+/// The id that a message tells. An object without one is told by another attribute, which names it to people only.
+fn id_of(hook: &Hook) -> Option<String> {
+    let is_told = hook.id_key == "id" && !hook.id_value.is_empty();
+    is_told.then(|| hook.id_value.clone())
 }
 
 /// What OpenTofu says when its data directory does not fit the configuration.
@@ -427,8 +441,17 @@ mod tests {
         outcome.take(&one(ApplyStage::Started, "create"));
         outcome.end(Exit::Code(1));
         assert_eq!(outcome.suspects().len(), 1);
-        outcome.take(&one(ApplyStage::Completed, "create"));
+        let found = outcome.may_exist();
+        assert!(found[0].is_made && found[0].id.is_none());
+        let mut created = one(ApplyStage::Completed, "create");
+        if let Event::Apply(_, hook) = &mut created.event {
+            (hook.id_key, hook.id_value) = ("id".to_owned(), "new".to_owned());
+        }
+        outcome.take(&created);
         assert!(outcome.suspects().is_empty());
+        let mut cut = outcome.clone();
+        cut.end(Exit::Signal(9));
+        assert_eq!(cut.may_exist()[0].id.as_deref(), Some("new"));
         // Reading makes nothing, so a read without an end leaves nothing behind.
         outcome.take(&one(ApplyStage::Started, "read"));
         assert!(outcome.suspects().is_empty());
@@ -437,6 +460,20 @@ mod tests {
         assert_eq!(outcome.suspects().len(), 1, "the creation, in no state yet");
         outcome.apply_summary = Some(ChangeSummary::default());
         assert!(outcome.suspects().is_empty());
+    }
+
+    #[test]
+    fn only_what_was_being_made_is_in_the_place_of_another() {
+        let mut outcome = Outcome::default();
+        let refreshed = r#"{"@message":"","type":"refresh_start","hook":{"resource":{"addr":"a.b"},"id_key":"id","id_value":"old"}}"#;
+        let cut = r#"{"@message":"","type":"apply_start","hook":{"resource":{"addr":"a.b"},"action":"delete","id_key":"id","id_value":"old"}}"#;
+        for line in [refreshed, cut] {
+            outcome.take(&EventLine::parse(line.as_bytes()));
+        }
+        outcome.end(Exit::Signal(9));
+        assert_eq!(outcome.had["a.b"], "old");
+        let found = outcome.may_exist();
+        assert!(!found[0].is_made && found[0].id.is_none(), "{found:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is read from a plain state without knowing all of it: who wrote it, what it is, what it has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -33,6 +33,8 @@ pub struct StateFacts {
     pub addresses: Vec<String>,
     /// Addresses of tainted ones.
     pub tainted: Vec<String>,
+    /// The ids of the objects that each managed address has, deposed ones included; `None` for one without an id.
+    pub ids: BTreeMap<String, Vec<Option<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +75,14 @@ struct RawInstance {
     status: String,
     #[serde(default)]
     deposed: String,
+    #[serde(default)]
+    attributes: Option<RawAttributes>,
+}
+
+#[derive(Deserialize)]
+struct RawAttributes {
+    #[serde(default)]
+    id: Value,
 }
 
 impl StateFacts {
@@ -105,6 +115,10 @@ impl StateFacts {
                 if let Some(key @ (Value::String(_) | Value::Number(_))) = &instance.index_key {
                     address.push_str(&format!("[{key}]"));
                 }
+                let id = instance.attributes.as_ref().map(|all| &all.id);
+                let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
+                let ids = facts.ids.entry(address.clone()).or_default();
+                ids.push(id.map(str::to_owned));
                 if !instance.deposed.is_empty() {
                     address.push_str(&format!(" (deposed {})", instance.deposed));
                 }
@@ -241,7 +255,8 @@ mod tests {
     const STATE: &str = r#"{"version":4,"terraform_version":"1.12.6","serial":3,"lineage":"l","outputs":{},
       "resources":[
         {"module":"module.a","mode":"managed","type":"x_y","name":"n","provider":"module.a.provider[\"registry.opentofu.org/o/x\"].b",
-         "instances":[{"index_key":"k\"q","status":"tainted","attributes":{}},{"index_key":0},{"deposed":"d1"}]},
+         "instances":[{"index_key":"k\"q","status":"tainted","attributes":{}},{"index_key":0,"attributes":{"id":"i"}},
+           {"index_key":0,"deposed":"d1","attributes":{"id":"j","name":["n"]}},{"deposed":"d2","attributes":{"id":7}}]},
         {"mode":"data","type":"d","name":"n","provider":"provider[\"registry.opentofu.org/o/d\"]","instances":[{}]},
         {"mode":"managed","type":"terraform_data","name":"t","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{}]}],
       "future":1}"#;
@@ -258,10 +273,20 @@ mod tests {
             [
                 "module.a.x_y.n[\"k\\\"q\"]",
                 "module.a.x_y.n[0]",
-                "module.a.x_y.n (deposed d1)",
+                "module.a.x_y.n[0] (deposed d1)",
+                "module.a.x_y.n (deposed d2)",
                 "terraform_data.t"
             ]
         );
+        let ids = |address: &str| {
+            facts.ids[address]
+                .iter()
+                .map(Option::as_deref)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids("module.a.x_y.n[0]"), [Some("i"), Some("j")]);
+        assert_eq!(ids("module.a.x_y.n"), [None]);
+        assert_eq!(ids("terraform_data.t"), [None]);
         assert_eq!(facts.tainted, ["module.a.x_y.n[\"k\\\"q\"]"]);
         assert_eq!(
             facts

@@ -1,18 +1,19 @@
-//! A state that a command other than an apply was writing when it was killed: `accept`, `repair` and `--keep` are
-//! gone on with, on the same machine and on another one, and nothing of it stays unexplained.
+//! A state that a command other than an apply was writing when it was killed: `accept`, `repair`, `--keep` and an import
+//! are gone on with, on the same machine and on another one, and nothing of it stays unexplained.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_support::{Ended, Outcome};
 
 use crate::cloud::Cloud;
 use crate::drill::Drill;
+use crate::gate::touch;
 
 const PHASE: &str =
     "[[phase]]\nid = \"1\"\ntitle = \"edge\"\n[[phase.step]]\nname = \"edge\"\ntofu = \"edge\"\n";
 const UP: [&str; 2] = ["up", "--no-pause"];
 const RESUME: [&str; 3] = ["up", "--no-pause", "--resume"];
 /// Until a command ends well a person types no more than this.
-const MOST_CALLS: usize = 4;
+const MOST_CALLS: usize = 5;
 
 /// Where a command is killed that writes a state.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +115,10 @@ impl Machines {
                     let lost = format!("machine-{}", self.at - 1);
                     assert!(hint.contains(&lost), "{hint}");
                     self.run(0, &["suspects", "--lost-host", &lost]);
+                }
+                // The lost machine was making anew what its state has under the same id.
+                (Some(3), hint) if hint.contains("--import ADDRESS=ID") => {
+                    self.run(0, &["suspects", "--import", "test_object.a=a"]);
                 }
                 _ => break,
             }
@@ -254,6 +259,41 @@ fn keeping_an_object_is_gone_on_with_after_a_kill() {
         rounds: &[
             (At::Told, "kill-all", Next::Other),
             (At::Asked, "kill-all", Next::Same),
+            (At::Written, "kill-all", Next::Other),
+            (At::Ended, "kill", Next::Same),
+        ],
+    });
+}
+
+/// Cases R4, L6, L7: an object is taken into its state once, whenever the import is killed; the same import says so.
+#[test]
+fn an_import_that_was_killed_is_gone_on_with() {
+    killed_in_each_round(&Intent {
+        writes: "import",
+        begins: &|machines, round| {
+            let may_end = machines.cloud.file("may-end");
+            let waits = format!("  waits   = {:?}\n", may_end.display().to_string());
+            let waiting = |n| object_with(&format!("o{n}"), "as written", &waits);
+            machines.define(&(object("a") + &(0..=round).map(waiting).collect::<String>()));
+            let _ = std::fs::remove_file(&may_end);
+            let name = format!("o{round}");
+            let started = format!("child.event tofu apply apply_start test_object.{name}");
+            let killed = machines.call(&UP, &format!("hurt=kill-all@{started}#1"));
+            assert_eq!(killed.ended, Ended::Signal(9), "{}", killed.stderr);
+            // It may not have come that far.
+            let made = json!({ "name": name, "content": "as written" });
+            machines.cloud.make(&name, made);
+            touch(&may_end);
+            words(&format!("suspects --import test_object.{name}={name}"))
+        },
+        ended: &|machines, round| {
+            let created = format!("create o{round}");
+            let calls = machines.cloud.calls();
+            assert!(calls.iter().filter(|call| **call == created).count() <= 1);
+        },
+        rounds: &[
+            (At::Told, "kill-all", Next::Same),
+            (At::Asked, "kill", Next::Same),
             (At::Written, "kill-all", Next::Other),
             (At::Ended, "kill", Next::Same),
         ],

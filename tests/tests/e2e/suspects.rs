@@ -256,6 +256,63 @@ fn what_a_lost_machine_was_making_is_settled_elsewhere() {
     assert_eq!(scene.cloud.calls(), ["create a", "update a"]);
 }
 
+/// Cases R4, R11: an apply is killed behind or in the making of what takes the place of another object. Its state has that
+/// one under the address, and the new one is named all the same, with its id where that was told. Imported it can't be: it
+/// is removed, and made anew.
+#[test]
+fn what_a_killed_replacement_made_is_named_though_its_state_has_the_address() {
+    for is_made in [true, false] {
+        let body = |name: &str, more: &str| {
+            format!(
+                "resource \"test_object\" \"a\" {{\n  name = \"{name}\"\n{more}  lifecycle {{\n    create_before_destroy = true\n  }}\n}}\n"
+            )
+        };
+        let (drill, cloud) = Cloud::drill(PHASES, &[("edge", &body("one", ""))]);
+        drill.run(0, &UP);
+        let may_end = drill.world.root().join("may-end");
+        let (waits, point) = if is_made {
+            (String::new(), "answer.before POST 1a/edge")
+        } else {
+            let waits = format!("  waits = \"{}\"\n", may_end.display());
+            (waits, "child.event tofu apply apply_start test_object.a")
+        };
+        drill.write("edge/main.tf", &cloud.module(&body("two", &waits)));
+        let up = drill
+            .rebuild(&UP)
+            .env(fault::VARIABLE, format!("hurt=kill-all@{point}#1"));
+        assert_eq!(up.run().ended, Ended::Signal(9));
+        touch(&may_end);
+        let listed = drill.json(0, &["suspects", "--target", "drill"]);
+        let suspect = &listed["suspects"][0];
+        assert_eq!(suspect["address"], "test_object.a", "{listed:#}");
+        let id = if is_made { json!("two") } else { Value::Null };
+        assert_eq!((&suspect["id"], &suspect["was"]), (&id, &json!("one")));
+        assert_eq!(
+            listed["next"],
+            json!(["rebuild suspects --target drill --gone test_object.a"])
+        );
+        let stopped = drill.run(3, &RESUME).stderr;
+        assert!(stopped.contains("removed by hand"), "{stopped}");
+        // It is not let go because somebody looks once more.
+        drill.run(3, &["preflight", "--target", "drill"]);
+        let settle = |code, more: &[&str]| {
+            let words = ["suspects", "--target", "drill"];
+            drill.run(code, &[&words, more].concat()).stderr
+        };
+        let refused = settle(2, &["--import", "test_object.a=two"]);
+        assert!(refused.contains("its id is `one`"), "{refused}");
+        if cloud.has("two") {
+            cloud.delete("two");
+        }
+        settle(0, &["--gone", "test_object.a"]);
+        drill.run(0, &RESUME);
+        assert!(cloud.has("two") && !cloud.has("one"));
+        drill.run(0, &["preflight", "--target", "drill"]);
+        drill.run(0, &["down", "--target", "drill"]);
+        assert!(!cloud.has("two"));
+    }
+}
+
 fn change(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut value: Value =
         serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");

@@ -27,12 +27,18 @@ pub(crate) fn suspects(report: &SuspectsReport, look: Look) -> String {
             .suspects
             .iter()
             .map(|suspect| {
-                let address = suspect
+                let mut what = suspect
                     .address
-                    .as_deref()
-                    .unwrap_or("anything that it makes");
+                    .clone()
+                    .unwrap_or_else(|| "anything that it makes".to_owned());
+                if let Some(id) = &suspect.id {
+                    what.push_str(&format!(" (id {id})"));
+                }
+                if let Some(was) = &suspect.was {
+                    what.push_str(&format!(" in the place of {was}"));
+                }
                 vec![
-                    Cell(clean(address).into_owned(), Some(Tone::Warn)),
+                    Cell(clean(&what).into_owned(), Some(Tone::Warn)),
                     clean(&format!("step {}", suspect.step)).into_owned().into(),
                     clean(suspect.provider.as_deref().unwrap_or_default())
                         .into_owned()
@@ -67,6 +73,8 @@ mod tests {
             step: "1a.edge".to_owned(),
             address: address.map(str::to_owned),
             provider: address.map(|_| "test".to_owned()),
+            id: address.map(|_| "i-7".to_owned()),
+            was: address.map(|_| "i-2".to_owned()),
             host: Some("bench".to_owned()),
             since: "2026-03-02T10:00:00Z".to_owned(),
             run: "01JQ0000000000000000000001".to_owned(),
@@ -81,8 +89,8 @@ mod tests {
         assert_eq!(
             suspects(&report, Look::PLAIN),
             "drill: may exist in no state\n  \
-             test_object.a           step 1a.edge  test  bench  since 2026-03-02T10:00:00Z\n  \
-             anything that it makes  step 1a.edge        bench  since 2026-03-02T10:00:00Z\n\
+             test_object.a (id i-7) in the place of i-2  step 1a.edge  test  bench  since 2026-03-02T10:00:00Z\n  \
+             anything that it makes                      step 1a.edge        bench  since 2026-03-02T10:00:00Z\n\
              next\n  rebuild suspects --target drill --gone 1a.edge\n"
         );
     }

@@ -150,6 +150,7 @@ impl phase_engine::World for World {
             address: "local_file.a".parse().unwrap(),
             action: "create".to_owned(),
             provider: None,
+            was: None,
         };
         let note = Detail {
             planned: vec![change],
@@ -159,7 +160,10 @@ impl phase_engine::World for World {
             return StepResult::failed(Failure::of(ExitCode::Failed, &error), None);
         }
         if let Err(failure) = self.call(&format!("{step} apply")) {
-            let suspects = vec![(Some("local_file.a".parse().unwrap()), None)];
+            let suspects = vec![crate::Suspected {
+                address: Some("local_file.a".parse().unwrap()),
+                ..Default::default()
+            }];
             return StepResult::failed(
                 failure,
                 Some(Detail {

@@ -13,7 +13,7 @@ use crate::arguments::Command;
 use crate::disk;
 use crate::error::RunError;
 use crate::events::EventLine;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Touched};
 use crate::step_dir::StepDir;
 
 /// What is applied.
@@ -64,6 +64,12 @@ pub struct MayExist {
     /// Its provider, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// Its id, where its creation came to an end that told one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whether a creation began: what the state had at the address before is another object.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_made: bool,
 }
 
 /// What is kept on disk of a changing command: where its output goes while it runs, and what it may have made once it
@@ -117,10 +123,18 @@ impl Outcome {
             let mut planned = planned.filter(|change| change.address() == address);
             Some(planned.next()?.resource.implied_provider.clone())
         };
+        let created = |of: &[Touched], address: &str| {
+            let mut created = of.iter().rev();
+            created
+                .find(|one| one.action == "create" && one.address == address)
+                .cloned()
+        };
         let suspects = self.suspects().into_iter();
         suspects
             .map(|address| MayExist {
                 provider: provider(&address),
+                id: created(&self.completed, &address).and_then(|one| one.id),
+                is_made: created(&self.started, &address).is_some(),
                 address,
             })
             .collect()
@@ -167,6 +181,7 @@ impl StepDir {
         }
         let masked = suspects.into_iter().map(|one| MayExist {
             address: masker.mask(&one.address).into_owned(),
+            id: one.id.map(|id| masker.mask(&id).into_owned()),
             ..one
         });
         let bytes = serde_json::to_vec(&OutputNote {
