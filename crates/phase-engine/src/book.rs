@@ -97,16 +97,16 @@ impl<'a, D, L: Ledger<D>> Book<'a, D, L> {
         Ok(())
     }
 
-    /// Leaves an entry to the next write, which spares one.
+    /// Leaves entries to the next write, which spares one.
     ///
     /// Only for what ended well, with nothing but decisions before that write: a kill in between costs no more than
-    /// one right before the entry would have.
-    pub(crate) fn hold(&mut self, entry: Entry<D>) -> Result<(), LedgerError> {
+    /// one right before the entries would have.
+    pub(crate) fn hold(&mut self, entries: Vec<Entry<D>>) -> Result<(), LedgerError> {
         if !self.begun {
-            return self.append(vec![entry]);
+            return self.append(entries);
         }
-        self.history = self.history_after(std::slice::from_ref(&entry))?;
-        self.held.push(entry);
+        self.history = self.history_after(&entries)?;
+        self.held.extend(entries);
         Ok(())
     }
 

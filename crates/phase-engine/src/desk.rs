@@ -135,18 +135,31 @@ struct ApplyDesk<'a, 'b, D, L: Ledger<D>, O> {
 
 impl<D, L: Ledger<D>, O: Operator> ApplyDesk<'_, '_, D, L, O> {
     /// Stores entries that begin or end an apply, the phase's own beginning in front.
-    fn append(&mut self, mut entries: Vec<Entry<D>>) -> bool {
-        if !self.applying {
-            entries.insert(
-                0,
-                Entry::PhaseApplying {
-                    phase: self.phase.clone(),
-                },
-            );
-        }
+    fn append(&mut self, entries: Vec<Entry<D>>) -> bool {
+        let entries = self.begun_with(entries);
         let stored = self.told.stored(self.book.append(entries));
         self.applying |= stored;
         stored
+    }
+
+    /// [`append`](Self::append) of a step's good end: the last one of a phase waits for the write that the phase's verify
+    /// begins with right after it.
+    fn append_at_end(&mut self, entries: Vec<Entry<D>>) -> bool {
+        if !self.may_hold || self.n_left > 0 || !self.told.failures.is_empty() {
+            return self.append(entries);
+        }
+        let entries = self.begun_with(entries);
+        let stored = self.told.stored(self.book.hold(entries));
+        self.applying |= stored;
+        stored
+    }
+
+    fn begun_with(&self, mut entries: Vec<Entry<D>>) -> Vec<Entry<D>> {
+        if !self.applying {
+            let phase = self.phase.clone();
+            entries.insert(0, Entry::PhaseApplying { phase });
+        }
+        entries
     }
 
     fn started(step: &StepId, definition: String, detail: D) -> Entry<D> {
@@ -205,7 +218,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
                 // One that was cut from these very definitions needs its end only.
                 let cut = self.book.history.status_of(step) == StepStatus::Started;
                 let same = self.book.history.definition_of(step) == Some(definition.as_str());
-                self.append(if cut && same {
+                self.append_at_end(if cut && same {
                     vec![Entry::step(step, StepEvent::Succeeded, Some(detail), None)]
                 } else {
                     vec![
@@ -221,12 +234,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<Question<D>, Applied<D>> for ApplyDesk<'
                 match end {
                     Ok(()) => {
                         let entry = Entry::step(step, StepEvent::Succeeded, detail, None);
-                        // The phase's verify begins with a write right after it.
-                        if self.may_hold && self.n_left == 0 && self.told.failures.is_empty() {
-                            self.told.stored(self.book.hold(entry))
-                        } else {
-                            self.append(vec![entry])
-                        }
+                        self.append_at_end(vec![entry])
                     }
                     Err(failure) => {
                         let event = if failure.is_interrupt() {
@@ -327,7 +335,7 @@ impl<D, L: Ledger<D>, O: Operator> Desk<D, StepResult<D>> for VerifyDesk<'_, '_,
                 // That the phase is verified is written right after it.
                 let holds = self.may_hold && self.n_left == 0 && self.told.failures.is_empty();
                 self.told.stored(if holds {
-                    self.book.hold(entry)
+                    self.book.hold(vec![entry])
                 } else {
                     self.book.append(vec![entry])
                 })

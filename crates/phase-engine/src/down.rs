@@ -212,7 +212,9 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
                 }
                 Stage::Prove(phase) => {
                     self.begin(Some(phase))?;
-                    self.prove(phase)?;
+                    // The next step begins with a write right after it.
+                    let step_next = matches!(stages.get(index + 1), Some(Stage::Step(_)));
+                    self.prove(phase, step_next)?;
                 }
                 Stage::BeforeLast(phase) => {
                     self.begin(Some(phase))?;
@@ -300,7 +302,7 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
             Ok(detail) => {
                 let entry = Entry::step(id, StepEvent::TornDown, detail, None);
                 if may_hold {
-                    self.book.hold(entry)?;
+                    self.book.hold(vec![entry])?;
                 } else {
                     self.book.append(vec![entry])?;
                 }
@@ -355,8 +357,8 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         self.gone.contains(holder) || !self.plan.holds(holder)
     }
 
-    /// Proves a phase gone, once nothing in it waits for another one.
-    fn prove(&mut self, phase: &PhaseId) -> Result<(), Halt> {
+    /// Proves a phase gone, once nothing in it waits for another one. `may_hold`: that may wait for the next write.
+    fn prove(&mut self, phase: &PhaseId, may_hold: bool) -> Result<(), Halt> {
         let deferred: Vec<TeardownStep> = self
             .deferred
             .iter()
@@ -389,10 +391,16 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         for step in &ids {
             self.forget_deferred(step)?;
         }
-        self.book.append(vec![Entry::PhaseGone {
+        let gone = Entry::PhaseGone {
             phase: phase.clone(),
             warnings,
-        }])?;
+        };
+        // A step that waits for this phase is forgotten now, and no sooner than this is known.
+        if may_hold && self.deferred.is_empty() && self.postponed.is_empty() {
+            self.book.hold(vec![gone])?;
+        } else {
+            self.book.append(vec![gone])?;
+        }
         self.proven.insert(phase.clone());
         self.postponed.retain(|postponed| postponed != phase);
         self.resolve()
@@ -427,7 +435,7 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
         for phase in self.postponed.clone() {
             // A phase that still waits stays where it is.
             if self.postponed.contains(&phase) {
-                self.prove(&phase)?;
+                self.prove(&phase, false)?;
             }
         }
         Ok(())
@@ -441,7 +449,7 @@ impl<W: World, L: Ledger<W::Detail>, O: Operator> Walk<'_, W, L, O> {
                 && !self.plan.holds(&holder)
                 && !self.proven.contains(&holder.phase)
             {
-                self.prove(&holder.phase)?;
+                self.prove(&holder.phase, false)?;
             }
         }
         let Some(step) = self.deferred.first().cloned() else {

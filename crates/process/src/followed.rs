@@ -11,9 +11,11 @@ use crate::identity::Identity;
 use crate::lines::Lines;
 use crate::spawn::{Exit, Progress, ReadError, Running, Signal, Stream};
 
-/// How long to wait before looking again: at first, and at most while nothing comes.
+/// How long to wait before looking again: at first, and at most while nothing comes. The program's end ends a wait.
 const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(25);
+const LONGEST: Duration = Duration::from_millis(80);
+/// How much is read at once, in bytes.
+const CHUNK: usize = 32 * 1024;
 
 /// A program whose output file is followed.
 pub(crate) struct Followed {
@@ -23,6 +25,7 @@ pub(crate) struct Followed {
     /// Set once the program has ended: what is written later is a grandchild's.
     end_of_output: Option<u64>,
     lines: Lines,
+    buffer: Box<[u8]>,
     interval: Duration,
 }
 
@@ -34,24 +37,24 @@ impl Followed {
             offset: 0,
             end_of_output: None,
             lines: Lines::default(),
+            buffer: vec![0; CHUNK].into_boxed_slice(),
             interval: SHORTEST,
         }
     }
 
     /// Reads once; tells whether anything came.
     fn read(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; 32 * 1024];
         let most = match self.end_of_output {
             Some(end) => usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX),
             None => usize::MAX,
         };
-        let most = most.min(buffer.len());
-        let n = match self.file.read_at(&mut buffer[..most], self.offset) {
+        let most = most.min(CHUNK);
+        let n = match self.file.read_at(&mut self.buffer[..most], self.offset) {
             Ok(n) => n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
-        self.lines.push(&buffer[..n]);
+        self.lines.push(&self.buffer[..n]);
         self.offset += n as u64;
         Ok(n > 0)
     }
@@ -95,7 +98,7 @@ impl Running for Followed {
             self.child
                 .ended_within(self.interval.min(left))
                 .map_err(|source| ReadError::Exit { pid, source })?;
-            self.interval = (self.interval * 3 / 2).min(LONGEST);
+            self.interval = (self.interval * 2).min(LONGEST);
         }
     }
 

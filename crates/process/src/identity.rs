@@ -98,7 +98,17 @@ impl Identity {
     /// # Errors
     /// When the system does not tell.
     pub fn of_self() -> Result<Self, IdentityError> {
-        Self::of(std::process::id())
+        static SELF: OnceLock<Identity> = OnceLock::new();
+        let pid = std::process::id();
+        match SELF.get() {
+            // What was forked off is another one.
+            Some(known) if known.pid == pid => Ok(known.clone()),
+            _ => {
+                let found = Self::of(pid)?;
+                let _ = SELF.set(found.clone());
+                Ok(found)
+            }
+        }
     }
 
     /// Tells who a process of this machine and namespace is.

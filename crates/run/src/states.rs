@@ -1,7 +1,8 @@
 //! The states in the store, as the steps of a call see them.
 
-use phase_engine::{ExitCode, Failure, StepId};
+use phase_engine::{ExitCode, Failure, PhaseId, StepId};
 use record::{Record, StateMark};
+use state_backend::BackendError;
 use tofu::{Session, StateFacts};
 
 use crate::bench::Bench;
@@ -138,22 +139,27 @@ impl Bench<'_> {
 
     /// The steps that have a state in the store.
     pub(crate) fn stated(&self) -> Result<Vec<StepId>, Failure> {
-        let keys = self
-            .server
-            .backend()
-            .list_states()
-            .map_err(|error| stopped(&error))?;
-        keys.iter()
-            .map(|key| {
-                key.replacen('/', ".", 1).parse().map_err(|_| {
-                    Failure::new(
-                        ExitCode::Stopped,
-                        format!("the store has a state `{key}` that is no step's"),
-                    )
-                })
-            })
-            .collect()
+        named(self.server.backend().list_states())
     }
+
+    /// The steps of a phase that have a state in the store.
+    pub(crate) fn stated_of(&self, phase: &PhaseId) -> Result<Vec<StepId>, Failure> {
+        named(self.server.backend().list_states_of(phase.as_str()))
+    }
+}
+
+fn named(keys: Result<Vec<String>, BackendError>) -> Result<Vec<StepId>, Failure> {
+    keys.map_err(|error| stopped(&error))?
+        .iter()
+        .map(|key| {
+            key.replacen('/', ".", 1).parse().map_err(|_| {
+                Failure::new(
+                    ExitCode::Stopped,
+                    format!("the store has a state `{key}` that is no step's"),
+                )
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]

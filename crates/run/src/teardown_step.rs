@@ -296,9 +296,9 @@ impl TargetWorld<'_, '_> {
     ) -> Result<ResidueResult, Failure> {
         let left: Vec<String> = self
             .bench
-            .stated()?
+            .stated_of(phase)?
             .into_iter()
-            .filter(|step| step.phase == *phase && !deferred.contains(step))
+            .filter(|step| !deferred.contains(step))
             .map(|step| format!("`{step}`"))
             .collect();
         if !left.is_empty() {

@@ -303,7 +303,19 @@ impl StateBackend {
     /// # Errors
     /// Where the store can't be read.
     pub fn list_states(&self) -> Result<Vec<String>, BackendError> {
-        let keys = self.store.list(layout::STATES)?;
+        self.list_states_from(layout::STATES)
+    }
+
+    /// [`list_states`](Self::list_states) of one phase, whose states alone are looked for.
+    ///
+    /// # Errors
+    /// Where the store can't be read.
+    pub fn list_states_of(&self, phase: &str) -> Result<Vec<String>, BackendError> {
+        self.list_states_from(&format!("{}{phase}/", layout::STATES))
+    }
+
+    fn list_states_from(&self, prefix: &str) -> Result<Vec<String>, BackendError> {
+        let keys = self.store.list(prefix)?;
         let paths = keys.iter().filter_map(|key| self.names.path_of_state(key));
         Ok(paths.collect())
     }

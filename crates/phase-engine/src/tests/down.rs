@@ -587,6 +587,20 @@ fn a_panic_in_a_teardown_is_a_failure() {
 }
 
 #[test]
+fn a_phase_that_is_gone_is_stored_with_the_next_teardown() {
+    let mut target = Target::new(small(&["1", "2", "3"]));
+    let mut world = FakeWorld::new();
+    world.unchecked = ["1", "2", "3"].map(|id| PhaseId::new(id).unwrap()).into();
+    target.world = std::sync::Arc::new(world);
+    target.up();
+    target.down();
+    target.assert_gone();
+    // The call; the beginning of each step, with the end of the phase before, and its note; what comes before the last phase,
+    // and the last one gone; the end.
+    assert_eq!(target.n_writes, 1 + 3 * 2 + 2 + 1, "{:?}", target.words);
+}
+
+#[test]
 fn a_ledger_that_cannot_be_written_stops_the_teardown_at_once() {
     let mut whole = built(small(&["0", "1"]));
     whole.down();

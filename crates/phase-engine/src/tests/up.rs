@@ -79,6 +79,19 @@ fn each_act_is_stored_before_and_after() {
 }
 
 #[test]
+fn that_a_phase_had_nothing_to_do_is_stored_with_the_beginning_of_its_verify() {
+    let mut target = Target::new(small(&["1", "2"]));
+    let mut world = FakeWorld::new();
+    world.unchecked = ["1", "2"].map(|id| PhaseId::new(id).unwrap()).into();
+    world.sees_what_is_there = true;
+    target.world = Arc::new(world);
+    target.up();
+    target.up();
+    // The beginning of the call, which is not held; in each phase the verify, its note and its end; the end of the call.
+    assert_eq!(target.n_writes, 1 + 2 * 3 + 1, "{:?}", target.words);
+}
+
+#[test]
 fn what_was_held_is_stored_when_the_call_stops_in_between() {
     for (call, held) in [
         ("1.s apply", "1.s succeeded"),
