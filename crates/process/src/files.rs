@@ -59,15 +59,6 @@ pub fn write_passing(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErr
     replace(path, mode, false, |file| file.write_all(bytes))
 }
 
-/// Writes a file as a whole whose bytes are durable before its name is: a power cut leaves the old file, the new one, or
-/// none where there was none.
-///
-/// # Errors
-/// When any part fails; the old file is untouched then.
-pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
-    replace(path, mode, true, |file| file.write_all(bytes))
-}
-
 /// Reads a file that [`write_passing`] wrote; what a power cut left of it counts as no file.
 ///
 /// # Errors

@@ -95,12 +95,12 @@ impl LocalStore {
     ) -> Result<Tag, WriteError> {
         let path = self.path(key);
         let done = self.exclusively(|| {
-            if tag_at(&path)?.as_ref() != expected {
+            if tag_at(key, &path)?.as_ref() != expected {
                 return Ok(None);
             }
             if tail.is_none() && layout::is_passing(key) {
                 process::files::create_passing_dir(parent(&path)?).map_err(io::Error::other)?;
-                process::files::write_whole(&path, head, 0o600).map_err(io::Error::other)?;
+                process::files::write_passing(&path, head, 0o600).map_err(io::Error::other)?;
                 return Ok(Some(Tag::of(head)));
             }
             write_durably(&path, head, tail).map(Some)
@@ -139,7 +139,7 @@ impl Store for LocalStore {
 
     fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
         // A rename puts a whole value in its place, so a read needs no lock.
-        match read(&self.path(key)) {
+        match read(key, &self.path(key)) {
             Ok(bytes) => Ok(bytes.map(|bytes| Versioned {
                 tag: Tag::of(&bytes),
                 bytes,
@@ -200,12 +200,13 @@ impl Store for LocalStore {
             return self.written(key, Ok(None));
         }
         let done = self.exclusively(|| {
-            if tag_at(&path)?.as_ref() != Some(tag) {
+            if tag_at(key, &path)?.as_ref() != Some(tag) {
                 return Ok(None);
             }
             fs::remove_file(&path)?;
-            let left = remove_empty_parents(&path, &self.root)?;
+            // What comes and goes with each command finds its directory again.
             if !layout::is_passing(key) {
+                let left = remove_empty_parents(&path, &self.root)?;
                 File::open(left)?.sync_all()?;
             }
             Ok(Some(()))
@@ -253,8 +254,10 @@ fn hold(file: &File, operation: FlockOperation) -> io::Result<()> {
     })
 }
 
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    there(fs::read(path))
+fn read(key: &Key, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let found = there(fs::read(path))?;
+    // A power cut may leave the length of what was not flushed.
+    Ok(found.filter(|bytes| !layout::is_passing(key) || bytes.iter().any(|byte| *byte != 0)))
 }
 
 /// A value that is not read into memory; `None` where there is none.
@@ -269,7 +272,10 @@ fn body_at(path: &Path) -> io::Result<Option<Body>> {
     Body::of_file(file).map(Some)
 }
 
-fn tag_at(path: &Path) -> io::Result<Option<Tag>> {
+fn tag_at(key: &Key, path: &Path) -> io::Result<Option<Tag>> {
+    if layout::is_passing(key) {
+        return Ok(read(key, path)?.map(|bytes| Tag::of(&bytes)));
+    }
     match body_at(path)? {
         Some(body) => body.sha256_after(b"").map(|digest| Some(Tag::new(digest))),
         None => Ok(None),

@@ -179,3 +179,25 @@ fn a_failure_names_the_store_and_the_key() {
         "{text}"
     );
 }
+
+#[test]
+fn a_lock_that_a_power_cut_blanked_is_none_and_its_directory_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path().join("store"));
+    let lock = key("lock/0/step");
+    let path = store.root().join("lock/0/step");
+    for blank in [&b""[..], &[0; 40]] {
+        let tag = store.put_if_absent(&lock, b"held").unwrap();
+        process::files::write_passing(&path, blank, 0o600).unwrap();
+        assert!(store.get(&lock).unwrap().is_none());
+        assert!(store.put_if_match(&lock, b"mine", &tag).is_err());
+        let tag = store.put_if_absent(&lock, b"taken").unwrap();
+        store.delete_if_match(&lock, &tag).unwrap();
+        assert!(!path.exists() && path.parent().unwrap().is_dir());
+    }
+    // Of no other value is that said.
+    let value = key("run/head.json");
+    store.put_if_absent(&value, b"{}").unwrap();
+    process::files::write_passing(&store.root().join("run/head.json"), b"", 0o600).unwrap();
+    assert!(store.get(&value).unwrap().is_some());
+}
