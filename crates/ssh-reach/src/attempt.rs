@@ -205,3 +205,36 @@ fn greeted(mut stream: TcpStream, end: Instant) -> std::io::Result<()> {
         "something listens, and does not greet as an SSH server",
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A door that swallows everything, as behind a firewall that drops packets: nobody takes the connections, and no more
+    /// are queued.
+    #[test]
+    fn a_wait_at_a_door_that_swallows_everything_ends_when_it_is_stopped() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&place, Duration::from_millis(300)) {
+            queued.push(stream);
+            assert!(queued.len() < 100_000, "it never swallows");
+        }
+        let route = Route {
+            alias: "web1".to_owned(),
+            address: "127.0.0.1".parse().unwrap(),
+            is_direct: true,
+        };
+        let knocked = |patience, stop: &(dyn Fn() -> bool + Sync)| {
+            first_to_answer(&[&route], place.port(), patience, stop).map(drop)
+        };
+        let (rung, answer) = knocked(Duration::from_millis(300), &|| false).unwrap_err();
+        assert_eq!(rung, Rung::Port);
+        assert!(answer.ends_with("no answer within 0.3 s"), "{answer}");
+        // Far longer than a test may take.
+        assert!(knocked(Duration::from_secs(36_000), &|| true).is_err());
+    }
+}

@@ -12,8 +12,8 @@ impl Bundle {
     /// Returns the digest of a step's definitions, its resolved inputs apart.
     ///
     /// For a tofu step: its section, its root module with the lock file in it, and the local modules
-    /// it reaches. For other kinds: its section, and every file outside of root modules, modules and
-    /// `rebuild.toml`.
+    /// it reaches. For an `ssh` step: its section, since it reads no file. For other kinds: its section, and every file
+    /// outside of root modules, modules and `rebuild.toml`: nobody can tell what a program or a playbook reads.
     pub fn definition_digest(&self, platform: &Platform, step: &StepDef) -> String {
         let mut hash = Sha256::new();
         hash.update(step.kind.word().as_bytes());
@@ -43,7 +43,8 @@ impl Bundle {
                         && directories.iter().any(|directory| below(path, directory))
                 })
             }
-            StepKind::Exec(_) | StepKind::Talos(_) | StepKind::Ssh(_) | StepKind::Ansible(_) => {
+            StepKind::Ssh(_) => Box::new(|_| false),
+            StepKind::Exec(_) | StepKind::Talos(_) | StepKind::Ansible(_) => {
                 let taken = module_directories(platform);
                 Box::new(move |path| {
                     path != PLATFORM_FILE

@@ -10,7 +10,7 @@ use super::*;
 use crate::bundle::{Bundle, BundleFile};
 use crate::expr::Expr;
 use crate::files::MemoryFiles;
-use crate::model::{CheckKind, EnvValue, StepKind, TofuStep};
+use crate::model::{CheckKind, EnvValue, HostsOutput, SshStep, StepKind, TofuStep};
 use crate::store_def::StoreDef;
 use secrets::Source;
 
@@ -380,6 +380,21 @@ fn a_step_is_its_section_and_its_own_files() {
         let differ: Vec<bool> = before.iter().zip(&after).map(|(a, b)| a != b).collect();
         assert_eq!(differ, steps, "{changed}");
     }
+    // An `ssh` step reads no file: a playbook that was edited does not make it wait for hosts again.
+    let mut reach = platform
+        .step(&"1a.script".parse().unwrap())
+        .unwrap()
+        .clone();
+    reach.kind = StepKind::Ssh(SshStep {
+        hosts: HostsOutput {
+            step: "1a.script".parse().unwrap(),
+            output: "hosts".to_owned(),
+        },
+        timeout: Duration::from_secs(60),
+    });
+    let [plain, edited] =
+        ["", "script.sh"].map(|changed| pack(changed).definition_digest(&platform, &reach));
+    assert_eq!(plain, edited);
 }
 
 #[test]

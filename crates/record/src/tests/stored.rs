@@ -244,7 +244,13 @@ fn old_records_are_removed_and_what_counts_stays() {
     let listed = target.records().list().unwrap();
     assert_eq!(listed.len(), 3);
     assert!(listed.iter().all(|one| one.record.is_ok()));
-    assert_eq!(target.records().prune(0).unwrap(), 2);
+    let mut told = 0;
+    let count = |record: &[u8]| {
+        assert!(record.starts_with(b"{"));
+        told += 1;
+    };
+    assert_eq!(target.records().prune_telling(0, count).unwrap(), 2);
+    assert_eq!(told, 2);
     assert_eq!(names(&target), ["R005"]);
     assert_eq!(
         target.records().current().unwrap().unwrap().value.run,
