@@ -246,6 +246,11 @@ fn with_ways_on(failure: Failure, id: &JobId) -> Failure {
     if failure.hint.is_some() {
         return failure;
     }
+    if failure.is_interrupt() {
+        return failure.hint(format!(
+            "the same command goes on at that step, as `rebuild jobs resume {id}` does"
+        ));
+    }
     failure.hint(format!(
         "mend it, then the same command goes on at that step, as `rebuild jobs resume {id}` does; `rebuild jobs redrive {id} --from STEP` begins earlier"
     ))

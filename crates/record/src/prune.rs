@@ -13,6 +13,18 @@ impl RecordStore {
     /// # Errors
     /// The store can't be read or written.
     pub fn prune(&self, keep: usize) -> Result<usize, RecordError> {
+        self.prune_telling(keep, |_| {})
+    }
+
+    /// As [`RecordStore::prune`], and gives each record as it was stored before it is removed.
+    ///
+    /// # Errors
+    /// The store can't be read or written.
+    pub fn prune_telling(
+        &self,
+        keep: usize,
+        mut removed: impl FnMut(&[u8]),
+    ) -> Result<usize, RecordError> {
         let Some(head) = self.head()?.map(|head| head.value) else {
             return Ok(0);
         };
@@ -36,6 +48,7 @@ impl RecordStore {
             let Some(found) = self.read(&key)? else {
                 continue;
             };
+            removed(&found.bytes);
             self.store
                 .delete_if_match(&key, &found.tag)
                 .map_err(|source| RecordError::Write { key, source })?;

@@ -247,6 +247,12 @@ impl HandedOn {
 #[test]
 fn a_secret_that_is_handed_on_is_written_to_no_disk_and_stands_in_no_argument() {
     let handed = HandedOn::new();
+    let drill = &handed.farm.drill;
+    // With all that Ansible has to say.
+    let target = drill.dir().join("targets/drill.toml");
+    let target = std::fs::read_to_string(target).expect("the target");
+    let talkative = format!("{target}[env]\nANSIBLE_VERBOSITY = \"3\"\n");
+    drill.write("targets/drill.toml", &talkative);
     let watch = Watch::for_needles(BTreeSet::from(handed.needles.clone()));
     let log = handed.memory.path().join("trace");
     let said = traced(&handed.run(), &log, &WHOLE).deadline(LONG).run();
@@ -261,6 +267,12 @@ fn a_secret_that_is_handed_on_is_written_to_no_disk_and_stands_in_no_argument() 
     let leaks = leaks(&trace, &handed.needles);
     assert!(leaks.is_empty(), "{leaks:#?}");
     handed.expect_handed_on();
+    let kept = drill.world.state_home();
+    let talked = drill.world.files_with(&kept, b"ESTABLISH SSH CONNECTION");
+    assert!(
+        !talked.is_empty(),
+        "Ansible said no more than it always does"
+    );
 }
 
 /// An Ansible for the many kills: it does what the playbook would, and says so as the real one does.

@@ -86,11 +86,11 @@ fn killed(started: Started) {
     let _ = started.wait();
 }
 
-/// Cases A6 and A7: the whole chain under one job, whose steps, times and outputs are told; what stands is in the
+/// Cases A6, A7 and H1: the whole chain under one job, whose steps, times and outputs are told; what stands is in the
 /// way of `down`, is no state that preflight knows of, and goes by `provision down`, guarded.
 #[test]
 fn a_workspace_is_applied_awaited_onboarded_played_on_shown_and_torn_down() {
-    let farm = handed_off(&["web1", "web2"]);
+    let mut farm = handed_off(&["web1", "web2"]);
     farm.drill.up();
     let said = farm.drill.rebuild(&RUN).run();
     said.expect_code(0);
@@ -164,6 +164,32 @@ fn a_workspace_is_applied_awaited_onboarded_played_on_shown_and_torn_down() {
         .json(0, &["provision", "down", "prod", "--dry-run"]);
     assert_eq!(dry["addresses"].as_array().map(Vec::len), Some(2), "{dry}");
     assert!(!farm.known_hosts().is_empty());
+
+    // Another host key is an alarm. It is given up with its machine alone, which a redrive from the apply makes anew.
+    let old = farm.server("web2").host_key();
+    farm.new_key("web2");
+    let alarm = farm.drill.run(1, &RUN);
+    for words in [
+        "`web2`: host key: another key than the pinned one was shown: SHA256:",
+        "find out why before anything else: another machine may answer there",
+    ] {
+        assert!(
+            alarm.stderr.contains(words),
+            "no {words:?} in {}",
+            alarm.stderr
+        );
+    }
+    let (failed, words) = job(&farm);
+    assert_eq!(words, ["succeeded", "failed", "pending", "pending"]);
+    let new = farm.server("web2").host_key();
+    farm.replace("web2", &new);
+    let id = failed["id"].as_str().unwrap();
+    farm.drill
+        .run(0, &["jobs", "redrive", id, "--from", "apply"]);
+    let key = |line: &str| line.split(' ').nth(1).unwrap().to_owned();
+    let known = farm.known_hosts();
+    assert!(known.contains(&key(&new)), "{known}");
+    assert!(!known.contains(&key(&old)), "{known}");
 
     // Guarded as `down` is.
     farm.target("declared", "[encryption]\npassphrase = { env = \"P\" }\n");
@@ -349,6 +375,88 @@ fn while_one_caller_works_on_a_workspace_every_other_is_turned_away() {
     first.wait().expect_code(0);
     let jobs = farm.drill.json(0, &["jobs", "list", "--target", "drill"]);
     assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1));
+}
+
+/// Cases S1, A7 and H11: interrupted in each step, and left by its terminal in one, a job ends with 130 where it is, and the same
+/// command goes on there; nothing is made twice.
+#[test]
+fn interrupted_in_each_step_a_job_goes_on_where_it_stopped() {
+    let mut farm = handed_off(&["web1"]);
+    let expect = |farm: &Farm, status: &str, steps: [&str; 4]| {
+        let (job, words) = job(farm);
+        assert_eq!(
+            (job["status"].as_str(), words),
+            (Some(status), steps.map(str::to_owned).to_vec())
+        );
+    };
+    const DONE: &str = "succeeded";
+    // The terminal goes while the machine is made: that ends first.
+    farm.hold();
+    let mut left = farm.drill.rebuild(&RUN).start();
+    wait_for("the machine to be made", || {
+        (farm.made() == ["web1"]).then_some(())
+    });
+    left.signal(Signal::HUP);
+    left.expect_stderr("the terminal is gone");
+    farm.release();
+    let left = left.wait();
+    left.expect_code(130);
+    let hint = "hint: the same command goes on at that step, as `rebuild jobs resume ";
+    assert!(left.stderr.contains(hint), "{}", left.stderr);
+    expect(&farm, "paused", [DONE, "pending", "pending", "pending"]);
+
+    let twice = |started: &mut Started| {
+        started.signal(Signal::INT);
+        started.expect_stderr("once more interrupts it");
+        started.signal(Signal::INT);
+    };
+    // One success is luck: the server goes before the second.
+    let (once, dropped) = (farm.place().join("once"), farm.place().join("dropped"));
+    let accepts_once = format!(
+        "if [ -e {once} ]; then touch {dropped}; sleep 90; fi; touch {once}; echo status: done",
+        once = once.display(),
+        dropped = dropped.display()
+    );
+    farm.server("web1").program("cloud-init", &accepts_once);
+    let mut awaiting = farm.drill.rebuild(&RUN).start();
+    wait_for("the second try", || dropped.exists().then_some(()));
+    farm.server("web1").stop();
+    awaiting.expect_stderr("workspace.prod: web1: port: 127.0.0.1 port ");
+    twice(&mut awaiting);
+    let awaited = awaiting.wait();
+    awaited.expect_code(130);
+    assert!(
+        awaited.stderr.contains("the wait for hosts"),
+        "{}",
+        awaited.stderr
+    );
+    assert!(!awaited.stderr.contains("reached at"), "{}", awaited.stderr);
+    expect(
+        &farm,
+        "interrupted",
+        [DONE, "interrupted", "pending", "pending"],
+    );
+
+    farm.server("web1")
+        .program("cloud-init", "echo status: done");
+    farm.server("web1").start();
+    touch(&farm.place().join("hold"));
+    let mut playing = farm.drill.rebuild(&RUN).start();
+    wait_for("the playbook to run", || {
+        (n_played(&farm, "web1") == 1).then_some(())
+    });
+    twice(&mut playing);
+    playing.wait().expect_code(130);
+    expect(&farm, "interrupted", [DONE, DONE, DONE, "interrupted"]);
+    farm.drill.expect_nothing_left_of_the_call();
+
+    std::fs::remove_file(farm.place().join("hold")).unwrap();
+    farm.drill.run(0, &RUN);
+    expect(&farm, DONE, [DONE; 4]);
+    let list = farm.drill.json(0, &["jobs", "list"]);
+    assert_eq!(list["jobs"].as_array().map(Vec::len), Some(1), "one job");
+    assert_eq!(farm.made(), ["web1"]);
+    assert_eq!(n_played(&farm, "web1"), 2);
 }
 
 /// Case L6: a job whose holder can't be seen from here, on another machine or in another container: who has it is told and

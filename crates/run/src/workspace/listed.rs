@@ -254,6 +254,7 @@ impl<'m> Look<'m> {
             return Ok(None);
         };
         let kept = entry(&self.home.paths, step)?;
+        let knows_it = kept.is_some();
         let is_of_now = |mark: &record::StateMark| mark.digest == header.digest;
         if let Some(entry) = kept.filter(|entry| entry.state.as_ref().is_some_and(is_of_now)) {
             return Ok(Some(outputs(&entry)));
@@ -264,18 +265,20 @@ impl<'m> Look<'m> {
         };
         let read = plain_outputs(&state.bytes).map_err(|error| stopped(&error))?;
         read.map(Some).ok_or_else(|| {
-            Failure::new(
-                ExitCode::Stopped,
-                format!(
-                    "what this machine keeps of workspace `{}` is not what stands",
-                    step.step
-                ),
-            )
-            .because("its state in the target's store is another one, and is encrypted")
-            .hint(format!(
-                "it was applied from another machine, or an apply was cut: `rebuild provision run {typed} PLAYBOOK` brings \
-                 this machine up to date"
-            ))
+            let name = &step.step;
+            let what = if knows_it {
+                format!("what this machine keeps of workspace `{name}` is not what stands")
+            } else {
+                format!("this machine keeps nothing of workspace `{name}`, which stands")
+            };
+            Failure::new(ExitCode::Stopped, what)
+                .because(
+                    "its state in the target's store is encrypted: only an apply here reads the hosts in it",
+                )
+                .hint(format!(
+                    "it was applied from another machine, or an apply was cut: `rebuild provision run {typed} PLAYBOOK` brings \
+                     this machine up to date; on that machine `rebuild inventory` tells them as well"
+                ))
         })
     }
 }

@@ -4,6 +4,7 @@
 //! the plan guard, rescues. Only what stands of it is written down elsewhere: on this machine, beside the
 //! target's working directory. Its state is `workspace/<name>`, of which the target's own steps know nothing.
 
+mod bundles;
 mod capture;
 mod hosts;
 mod listed;
@@ -12,7 +13,7 @@ mod sealed;
 mod site;
 mod teardown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,6 +28,7 @@ use secrets::{Masker, Secret};
 use serde_json::Value;
 use store::LocalStore;
 
+use bundles::digests_in;
 pub use capture::{CAPTURE_VARIABLE, CapturePlay, Caught};
 pub use hosts::{Awaited, WorkspacePlay};
 pub use listed::{
@@ -409,9 +411,16 @@ impl<'m> Workspace<'m> {
         ledger.append(entries).map_err(|error| failed(&error))?;
         self.held.bench.forget_ended(&ended);
         let dir = self.held.paths.workspace(&self.site.name);
-        if let Err(error) = RecordStore::new(Arc::new(LocalStore::open(dir))).prune(RECORDS_KEPT) {
+        let mut named = BTreeSet::new();
+        let pruned = RecordStore::new(Arc::new(LocalStore::open(dir)))
+            .prune_telling(RECORDS_KEPT, |record| named.extend(digests_in(record)))
+            .map_err(|error| failed(&error));
+        if let Err(failure) = pruned.and_then(|_| self.forget_bundles(named)) {
             self.held.bench.ui.tell(&Notice::Warning {
-                message: format!("old records of this workspace are left: {error}"),
+                message: format!(
+                    "old records or definitions of this workspace are left: {}",
+                    failure.what
+                ),
                 hint: None,
             });
         }
