@@ -135,6 +135,7 @@ impl Surroundings {
             patience: self
                 .milliseconds("__REBUILD_PATIENCE_MS")?
                 .unwrap_or(PATIENCE),
+            rounds: self.rounds()?,
         })
     }
 
@@ -151,6 +152,21 @@ impl Surroundings {
                 value: value.to_string_lossy().into_owned(),
             })
         }
+    }
+
+    /// Fewer rounds of stretching, which tests ask for; a build for users never makes fewer.
+    fn rounds(&self) -> Result<Option<u32>, MachineError> {
+        let name = "__REBUILD_PBKDF2_ROUNDS";
+        let Some(value) = self.text(name).filter(|_| cfg!(debug_assertions)) else {
+            return Ok(None);
+        };
+        value
+            .parse()
+            .map(Some)
+            .map_err(|_| MachineError::Unreadable {
+                name,
+                value: value.to_owned(),
+            })
     }
 
     fn milliseconds(&self, name: &'static str) -> Result<Option<Duration>, MachineError> {
@@ -200,14 +216,17 @@ mod tests {
     fn tests_may_shorten_what_takes_minutes() {
         let default = machine(&[("HOME", "/h")]).unwrap();
         assert_eq!((default.lease, default.patience), (LEASE, PATIENCE));
+        assert_eq!(default.rounds, None);
         let short = machine(&[
             ("HOME", "/h"),
             ("__REBUILD_LEASE_MS", "5"),
             ("__REBUILD_PATIENCE_MS", "7"),
+            ("__REBUILD_PBKDF2_ROUNDS", "200000"),
         ])
         .unwrap();
         assert_eq!(short.lease, Duration::from_millis(5));
         assert_eq!(short.patience, Duration::from_millis(7));
+        assert_eq!(short.rounds, cfg!(debug_assertions).then_some(200_000));
         assert!(matches!(
             machine(&[("HOME", "/h"), ("__REBUILD_PATIENCE_MS", "soon")]),
             Err(MachineError::Unreadable { .. })

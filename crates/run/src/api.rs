@@ -37,6 +37,8 @@ pub struct Machine {
     pub lease: Duration,
     /// How long a tool may say nothing before the operator hears of it.
     pub patience: Duration,
+    /// How many rounds OpenTofu's own stretching of a passphrase makes; its default (600,000) where none is said.
+    pub rounds: Option<u32>,
 }
 
 /// Where a command works.

@@ -46,7 +46,7 @@ impl Side {
         if self.is_stretched_by_tofu() {
             return Ok(Some(KeySource::Pbkdf2 {
                 passphrase: passphrase.clone(),
-                iterations: None,
+                iterations: machine.rounds,
             }));
         }
         let file = memory
@@ -118,6 +118,7 @@ impl Keyring {
         let id = self.today.key.id().unwrap_or_default();
         Ok(KeySource::Chained {
             program: program(machine, &["passphrase", &today, &id, &former]),
+            iterations: machine.rounds,
         })
     }
 

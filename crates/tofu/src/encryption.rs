@@ -41,6 +41,8 @@ pub enum KeySource {
     Chained {
         /// As for [`KeySource::External`].
         program: Vec<String>,
+        /// As for [`KeySource::Pbkdf2`].
+        iterations: Option<u32>,
     },
 }
 
@@ -121,7 +123,7 @@ fn kind(key: &KeySource) -> &'static str {
 }
 
 fn key_provider(text: &mut String, name: &str, alias: Option<&str>, key: &KeySource) {
-    if let KeySource::Chained { program } = key {
+    if let KeySource::Chained { program, .. } = key {
         let _ = writeln!(text, "key_provider \"external\" \"{PASSPHRASE}\" {{");
         command(text, program);
         text.push_str("}\n");
@@ -132,15 +134,14 @@ fn key_provider(text: &mut String, name: &str, alias: Option<&str>, key: &KeySou
         KeySource::Chained { .. } => {
             let _ = writeln!(text, "  chain = key_provider.external.{PASSPHRASE}");
         }
-        KeySource::Pbkdf2 {
-            passphrase,
-            iterations,
-        } => {
+        KeySource::Pbkdf2 { passphrase, .. } => {
             let _ = writeln!(text, "  passphrase = {}", quoted(passphrase.expose()));
-            if let Some(iterations) = iterations {
-                let _ = writeln!(text, "  iterations = {iterations}");
-            }
         }
+    }
+    if let KeySource::Pbkdf2 { iterations, .. } | KeySource::Chained { iterations, .. } = key
+        && let Some(iterations) = iterations
+    {
+        let _ = writeln!(text, "  iterations = {iterations}");
     }
     if let Some(alias) = alias {
         let _ = writeln!(text, "  encrypted_metadata_alias = {}", quoted(alias));

@@ -64,6 +64,7 @@ mod preflight_states;
 mod provisioned;
 mod published;
 mod rekeyed;
+mod rekeyed_cuts;
 mod rendering;
 mod reports;
 mod required_drill;

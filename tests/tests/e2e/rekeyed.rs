@@ -14,31 +14,49 @@ const PBKDF2: &str = "[encryption]\npassphrase = { env = \"PASS\" }\nmode = \"pb
 
 /// Two steps, each with a state that has an earlier version.
 fn built(encryption: &str, passphrase: &str) -> Drill {
+    let drill = built_once(encryption, passphrase);
+    write_steps(&drill, "two");
+    run(&drill, passphrase, 0, &["up", "--no-pause"]);
+    drill
+}
+
+/// Two steps, each with a state.
+fn built_once(encryption: &str, passphrase: &str) -> Drill {
     let drill = Drill::of(
         "[[phase]]\nid = \"0\"\ntitle = \"zero\"\n[[phase.step]]\nname = \"a\"\ntofu = \"a\"\n[[phase.step]]\nname = \"b\"\ntofu = \"b\"\n",
         &[],
     );
     drill.write("targets/drill.toml", encryption);
-    for value in ["one", "two"] {
-        for step in ["a", "b"] {
-            drill.write(
-                &format!("{step}/main.tf"),
-                &format!("resource \"terraform_data\" \"it\" {{ input = \"{KNOWN_PLAINTEXT} {value}\" }}\n"),
-            );
-        }
-        run(&drill, passphrase, 0, &["up", "--no-pause"]);
-    }
+    write_steps(&drill, "one");
+    run(&drill, passphrase, 0, &["up", "--no-pause"]);
     drill
 }
 
-fn run(drill: &Drill, passphrase: &str, code: i32, words: &[&str]) -> Outcome {
+fn write_steps(drill: &Drill, value: &str) {
+    for step in ["a", "b"] {
+        let input = format!("{KNOWN_PLAINTEXT} {value}");
+        drill.write(
+            &format!("{step}/main.tf"),
+            &format!("resource \"terraform_data\" \"it\" {{ input = \"{input}\" }}\n"),
+        );
+    }
+}
+
+/// The fewest rounds that OpenTofu's own stretching takes: what is proven does not hang on their number.
+const ROUNDS: &str = "200000";
+
+fn command(drill: &Drill, passphrase: &str, words: &[&str]) -> test_support::Command {
     let mut all = words.to_vec();
     all.extend(["--target", "drill"]);
-    let command = drill
+    drill
         .rebuild(&all)
         .env("PASS", passphrase)
-        .env("FORMER", FORMER);
-    let outcome = command.run();
+        .env("FORMER", FORMER)
+        .env("__REBUILD_PBKDF2_ROUNDS", ROUNDS)
+}
+
+fn run(drill: &Drill, passphrase: &str, code: i32, words: &[&str]) -> Outcome {
+    let outcome = command(drill, passphrase, words).run();
     outcome.expect_code(code);
     outcome
 }
@@ -165,19 +183,8 @@ fn rekey_killed_at(drill: &Drill, n: usize) {
     let killing = killing_at(drill, "state", n);
     let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
     drill.write("rebuild.toml", &with_tofu(&definitions, &killing));
-    let words = [
-        "state",
-        "rekey",
-        "--former-env",
-        "FORMER",
-        "--target",
-        "drill",
-    ];
-    let command = drill
-        .rebuild(&words)
-        .env("PASS", TODAY)
-        .env("FORMER", FORMER);
-    let outcome = command.run();
+    let words = ["state", "rekey", "--former-env", "FORMER"];
+    let outcome = command(drill, TODAY, &words).run();
     assert_eq!(
         outcome.ended,
         Ended::Signal(9),
@@ -197,31 +204,10 @@ fn with_both(encryption: &str) -> String {
 
 /// A target whose change of keys was killed at the nth call of `tofu` that turns a state.
 fn killed(from: &str, to: &str, n: usize) -> Drill {
-    let (former, today) = (
-        if from.is_empty() { "" } else { FORMER },
-        if to.is_empty() { "" } else { TODAY },
-    );
-    let drill = built(from, former);
+    let former = if from.is_empty() { "" } else { FORMER };
+    let drill = built_once(from, former);
     drill.write("targets/drill.toml", to);
     rekey_killed_at(&drill, n);
-    // Today's passphrase alone: what still needs the former one is listed by key, and nothing is touched.
-    if !from.is_empty() {
-        let before = crate::stage::snapshot(&drill.store());
-        for words in [&["preflight"][..], &["down"]] {
-            let refused = run(&drill, today, 2, words);
-            for word in [
-                "`state/0/b`",
-                "`bundle/",
-                "former = ",
-                "rebuild state rekey",
-            ] {
-                assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
-            }
-        }
-        assert!(crate::stage::snapshot(&drill.store()) == before);
-    }
-    run(&drill, today, 0, &["status"]);
-    run(&drill, today, 0, &["state", "list"]);
     drill.write("targets/drill.toml", &with_both(to));
     drill
 }
@@ -238,22 +224,15 @@ fn killed_midway_any_command_goes_on_with_both_passphrases() {
     ] {
         let drill = killed(from, to, n);
         let today = if to.is_empty() { "" } else { TODAY };
-        run(&drill, today, 0, &["plan"]);
-        for step in ["a", "b"] {
-            drill.write(
-                &format!("{step}/main.tf"),
-                &format!(
-                    "resource \"terraform_data\" \"it\" {{ input = \"{KNOWN_PLAINTEXT} three\" }}\n"
-                ),
-            );
+        if from == EXTERNAL {
+            run(&drill, today, 0, &["plan"]);
         }
+        write_steps(&drill, "three");
         let up = run(&drill, today, 0, &["up", "--no-pause"]);
         assert!(up.stderr.contains("is being changed"), "{}", up.stderr);
         drill.write("targets/drill.toml", to);
         rekey(&drill, today);
         run(&drill, today, 0, &["preflight"]);
-        let plan = run(&drill, today, 0, &["plan", "--detailed-exitcode"]);
-        assert!(!plan.stdout.contains("+ "), "{from}{to}: {}", plan.stdout);
         let keys = std::fs::read_to_string(drill.store().join("keys.json")).unwrap();
         assert!(!keys.contains("former"), "{keys}");
         let open = drill
@@ -273,9 +252,9 @@ fn killed_midway_any_command_goes_on_with_both_passphrases() {
 #[test]
 fn killed_midway_down_empties_the_target_with_both_passphrases() {
     for (from, to, n) in [
-        (EXTERNAL, EXTERNAL, 6),
+        (EXTERNAL, EXTERNAL, 4),
         (PBKDF2, EXTERNAL, 3),
-        (EXTERNAL, PBKDF2, 6),
+        (EXTERNAL, PBKDF2, 4),
     ] {
         let drill = killed(from, to, n);
         let today = if to.is_empty() { "" } else { TODAY };
@@ -298,6 +277,22 @@ fn a_change_that_is_killed_is_gone_on_with() {
     for n in [3, 6] {
         let drill = built(EXTERNAL, FORMER);
         rekey_killed_at(&drill, n);
+        // Today's passphrase alone: what still needs the former one is listed by key, and nothing is touched.
+        let before = crate::stage::snapshot(&drill.store());
+        for words in [&["preflight"][..], &["down"]] {
+            let refused = run(&drill, TODAY, 2, words).stderr;
+            for word in [
+                "`state/0/b`",
+                "`bundle/",
+                "former = ",
+                "rebuild state rekey",
+            ] {
+                assert!(refused.contains(word), "{word}: {refused}");
+            }
+        }
+        assert!(crate::stage::snapshot(&drill.store()) == before);
+        run(&drill, TODAY, 0, &["status"]);
+        run(&drill, TODAY, 0, &["state", "list"]);
         let refused = run(&drill, FORMER, 2, &["preflight"]);
         assert!(
             refused.stderr.contains("names the former passphrase")
@@ -315,7 +310,7 @@ fn a_change_that_is_killed_is_gone_on_with() {
 /// A call that is cut while the key is being changed is brought to its end with both passphrases, before the change is.
 #[test]
 fn a_cut_call_within_a_change_of_keys_is_resumed_with_both() {
-    let drill = killed(EXTERNAL, EXTERNAL, 6);
+    let drill = killed(EXTERNAL, EXTERNAL, 4);
     let definitions = std::fs::read_to_string(drill.dir().join("rebuild.toml")).unwrap();
     let killing = killing_at(&drill, "apply", 1);
     drill.write("rebuild.toml", &with_tofu(&definitions, &killing));
@@ -323,11 +318,7 @@ fn a_cut_call_within_a_change_of_keys_is_resumed_with_both() {
         "b/main.tf",
         &format!("resource \"terraform_data\" \"it\" {{ input = \"{KNOWN_PLAINTEXT} three\" }}\n"),
     );
-    let up = drill
-        .rebuild(&["up", "--no-pause", "--target", "drill"])
-        .env("PASS", TODAY)
-        .env("FORMER", FORMER)
-        .run();
+    let up = command(&drill, TODAY, &["up", "--no-pause"]).run();
     assert_eq!(up.ended, Ended::Signal(9), "{}", up.stderr);
     drill.write("rebuild.toml", &definitions);
     let refused = run(&drill, TODAY, 3, &["state", "rekey"]);
@@ -382,8 +373,8 @@ fn opening(drill: &Drill, step: &str) -> Vec<&'static str> {
 /// the bytes are had without either.
 #[test]
 fn mid_way_each_state_opens_by_one_of_the_two_passphrases_in_plain_opentofu() {
-    let drill = built(PBKDF2, FORMER);
-    rekey_killed_at(&drill, 5);
+    let drill = built_once(PBKDF2, FORMER);
+    rekey_killed_at(&drill, 3);
     for step in ["a", "b"] {
         let by = opening(&drill, step);
         assert_eq!(by.len(), 1, "{step}: {by:?}");

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use phase_engine::{ExitCode, Failure, RunStatus};
 use process::Identity;
-use record::RecordStore;
+use record::{Record, RecordStore};
 use secrets::{KeyError, KeyFile, KeyMode, MemoryDir, Secret, Source, Stretching, TargetKey};
 use serde::Serialize;
 use store::lock::{Holder, LockNotice, TargetLock};
@@ -245,33 +245,64 @@ fn nothing_is_cut(
 ) -> Result<(), Failure> {
     let name = &opened.target.name;
     let current = records.current().map_err(|error| stopped(&error))?;
-    let is_cut = current.is_some_and(|record| {
-        matches!(
-            record.value.status,
-            RunStatus::Running | RunStatus::Interrupted
-        )
-    });
-    if !is_cut && !holds_rescue(&opened.paths.work()) {
+    let cut = current.and_then(|record| cut(&record.value));
+    let cut = cut.or_else(|| holds_rescue(&opened.paths.work()).then_some(Cut::Call));
+    let Some(cut) = cut else {
         return Ok(());
-    }
-    if is_resumed {
-        return Err(Failure::new(
-            ExitCode::Stopped,
-            format!("a call on target `{name}` was cut while its key is being changed"),
+    };
+    let (what, ends) = match &cut {
+        Cut::Call => (
+            format!("a call on target `{name}` was cut"),
+            format!(
+                "`rebuild up --target {name} --resume` or `rebuild down --target {name}` brings it to an end"
+            ),
+        ),
+        Cut::Write { step, host } => (
+            format!(
+                "a call on target `{name}` was cut while it wrote the state of step `{step}` on host `{host}`"
+            ),
+            format!("`rebuild preflight --target {name}` on `{host}` sees what that came to"),
+        ),
+    };
+    let (when, with) = if is_resumed {
+        (
+            "while its key is being changed",
+            format!(
+                "both passphrases in `[encryption]` of targets/{name}.toml (`passphrase` and `former`)"
+            ),
         )
-        .hint(format!(
-            "with both passphrases in `[encryption]` of targets/{name}.toml (`passphrase` and `former`), `rebuild up --target {name} \
-             --resume` or `rebuild down --target {name}` brings it to an end; nothing was touched"
-        )));
+    } else {
+        (
+            "and what it left is encrypted with the former key",
+            format!("the former passphrase in targets/{name}.toml"),
+        )
+    };
+    let what = match (is_resumed, &cut) {
+        (true, Cut::Call) => format!("{what} {when}"),
+        _ => format!("{what}, {when}"),
+    };
+    Err(Failure::new(ExitCode::Stopped, what)
+        .hint(format!("with {with}, {ends}; nothing was touched")))
+}
+
+/// What was cut, of which the record does not say what it came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Cut {
+    /// A call of the run.
+    Call,
+    /// A command beside the run that had begun to write a state.
+    Write { step: String, host: String },
+}
+
+fn cut(record: &Record) -> Option<Cut> {
+    if matches!(record.status, RunStatus::Running | RunStatus::Interrupted) {
+        return Some(Cut::Call);
     }
-    Err(Failure::new(
-        ExitCode::Stopped,
-        format!("a call on target `{name}` was cut, and what it left is encrypted with the former key"),
-    )
-    .hint(format!(
-        "with the former passphrase in targets/{name}.toml, `rebuild up --target {name} --resume` or `rebuild down --target {name}` \
-         brings it to an end; nothing was touched"
-    )))
+    record.standing.iter().find_map(|entry| {
+        let host = entry.writing.as_ref()?.host.clone()?;
+        let step = entry.step.to_string();
+        Some(Cut::Write { step, host })
+    })
 }
 
 /// Whether a state waits somewhere to be rescued.
@@ -450,4 +481,38 @@ fn seal_anew(
     settle::put_if_match(store.as_ref(), key, &sealed, &found.tag)
         .map_err(|error| stopped(&error))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_cut_stands_in_the_way_as_a_call_does() {
+        let at = "2027-01-15T08:00:00Z";
+        let record = |status: &str, writing: serde_json::Value| -> Record {
+            serde_json::from_value(json!({
+                "schema": 1, "fence": 1, "run": "R1", "platform": "lab", "target": "drill", "status": status,
+                "first_start": at, "calls": [], "phases": [], "steps": [],
+                "standing": [{ "step": "1.edge", "kind": "tofu", "bundle": "b", "values": {}, "run": "R1", "since": at, "writing": writing }]
+            }))
+            .unwrap()
+        };
+        let written = json!({ "host": "far", "since": at });
+        assert_eq!(cut(&record("running", json!(null))), Some(Cut::Call));
+        assert_eq!(
+            cut(&record("interrupted", written.clone())),
+            Some(Cut::Call)
+        );
+        let write = Cut::Write {
+            step: "1.edge".to_owned(),
+            host: "far".to_owned(),
+        };
+        assert_eq!(cut(&record("finished", written)), Some(write));
+        // It was seen to its end; what it came to is in the store.
+        assert_eq!(cut(&record("failed", json!({ "since": at }))), None);
+        assert_eq!(cut(&record("finished", json!(null))), None);
+    }
 }

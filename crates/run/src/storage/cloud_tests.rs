@@ -30,6 +30,7 @@ fn machine(env: &[(&str, &str)]) -> Machine {
         now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         lease: Duration::from_secs(60),
         patience: Duration::from_secs(60),
+        rounds: None,
     }
 }
 
