@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phase_engine::{ExitCode, Failure, TargetName};
 use record::{RecordStore, StateMark};
-use secrets::{KeyFile, KeyMode, MemoryDir, Secret, TargetKey};
+use secrets::{KeyError, KeyFile, KeyMode, MemoryDir, Secret, TargetKey};
 use store::{Store, layout, state_file};
 use tofu::encryption::{self, Closed, Fallback, KeySource};
 
@@ -150,10 +150,20 @@ impl Opened<'_> {
             });
         }
         let key = file.open(self.passphrase.as_ref()).map_err(|error| {
-            unusable(&error).hint(format!(
-                "give the passphrase that target `{}` was built with: without it nobody can read its states. Nothing was touched; {REKEY}",
-                self.target.name
-            ))
+            let target = &self.target.name;
+            unusable(&error).hint(match error {
+                KeyError::Added => format!(
+                    "`rebuild state rekey --target {target}` encrypts what is stored; without `[encryption]` in \
+                     targets/{target}.toml all goes on as it was. Nothing was touched"
+                ),
+                KeyError::Newer { .. } => {
+                    "use the version of `rebuild` that wrote it, or a newer one; nothing was touched".to_owned()
+                }
+                _ => format!(
+                    "give the passphrase that target `{target}` was built with: without it nobody can read its states. Nothing was \
+                     touched; {REKEY}"
+                ),
+            })
         })?;
         let today = Side {
             file,
