@@ -266,6 +266,15 @@ fn what_failed_after_the_seal_goes_on_from_the_envelope() {
     refused.expect_code(1);
     assert_eq!(seed.book(), ["played", "applied", "played"]);
 
+    // What it was applied with is not in the envelope any more.
+    let targets = seed.sealed.drill.dir().join("targets");
+    let (envelope, aside) = (targets.join("drill.envelope"), targets.join("aside"));
+    std::fs::rename(&envelope, &aside).expect("an envelope");
+    let refused = seed.run(2, &["provision", "down", "next"]);
+    let lacks = "workspace `next` was applied with `token`, which the envelope of target `drill` does not hold";
+    assert!(refused.stderr.contains(lacks), "{}", refused.stderr);
+    std::fs::rename(&aside, &envelope).expect("it is back");
+
     // The key is gone for good, and with it the value: the ways on are told, and a person may do without.
     std::fs::remove_file(&seed.sealed.identity).expect("the key");
     let refused = seed.run(2, &["provision", "down", "next"]);

@@ -80,6 +80,8 @@ fn every_exit_code_of_ansible_is_judged() {
             "Ansible did not come to its end (exit code ",
             "nobody_has_it",
             "log: ",
+            "hint: role `nobody_has_it` is looked for in `roles` of the platform's directory",
+            "`rebuild up --target drill --resume` goes on",
         ],
     );
     // 2 and 4 are 6: one host fails, another is lost.
