@@ -221,6 +221,7 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let host = parts.uri.host().unwrap_or_default().to_owned();
+        let place = place_of(&parts.uri);
         let body = body.collect().await?.to_bytes();
         let sends_nothing = body.is_empty()
             && matches!(
@@ -245,7 +246,7 @@ impl HttpService for Service {
                 Ok(HttpResponse::from_parts(parts, bytes.into()))
             }
             Err(error) => {
-                let (kind, fault) = self.judged(&host, &error);
+                let (kind, fault) = self.judged(&place, &error);
                 note(Some(Outcome::Failed { host, fault }));
                 Err(HttpError::new(kind, error))
             }
@@ -257,9 +258,19 @@ impl Service {
     /// What a failure means, and whether a write may be tried again after it.
     fn judged(&self, host: &str, error: &ureq::Error) -> (HttpErrorKind, Fault) {
         let host = host.to_owned();
+        let name = host.split(':').next().unwrap_or_default().to_owned();
         let why = error.to_string();
+        // What rustls says of bytes that are no TLS record.
+        let is_plain = why.contains("InvalidContentType");
+        let why = if is_plain {
+            "it does not speak TLS; an endpoint without it begins with `http://`".to_owned()
+        } else {
+            why
+        };
         match error {
-            ureq::Error::HostNotFound => (HttpErrorKind::Connect, Fault::UnknownHost { host }),
+            ureq::Error::HostNotFound => {
+                (HttpErrorKind::Connect, Fault::UnknownHost { host: name })
+            }
             ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
                 (HttpErrorKind::Connect, Fault::NoConnection { host, why })
             }
@@ -271,8 +282,9 @@ impl Service {
                 (HttpErrorKind::Connect, Fault::NoConnection { host, why })
             }
             ureq::Error::Io(io) if why.contains("lookup address") || is_lookup(io) => {
-                (HttpErrorKind::Connect, Fault::UnknownHost { host })
+                (HttpErrorKind::Connect, Fault::UnknownHost { host: name })
             }
+            _ if is_plain => (HttpErrorKind::Unknown, Fault::NoConnection { host, why }),
             ureq::Error::Io(io) => match io.kind() {
                 ErrorKind::ConnectionRefused
                 | ErrorKind::HostUnreachable
@@ -295,6 +307,15 @@ impl Service {
             }
             _ => (HttpErrorKind::Interrupted, Fault::BrokenOff { host, why }),
         }
+    }
+}
+
+/// The host of an address, with its port where one is said.
+fn place_of(uri: &http::Uri) -> String {
+    let host = uri.host().unwrap_or_default();
+    match uri.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
     }
 }
 
@@ -330,6 +351,14 @@ fn element(xml: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_told_with_its_port() {
+        let place = |uri: &'static str| place_of(&http::Uri::from_static(uri));
+        assert_eq!(place("https://127.0.0.1:9000/states/a"), "127.0.0.1:9000");
+        assert_eq!(place("http://[::1]:9000/"), "[::1]:9000");
+        assert_eq!(place("https://s3.eu-1.example/"), "s3.eu-1.example");
+    }
 
     #[test]
     fn code_and_message_are_read_from_every_clouds_error_document() {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use phase_engine::{
-    Command, ExitCode, Failure, Mode, PhaseId, RunState, StepId, Teardown, TeardownStep, admission,
+    Command, ExitCode, Failure, Mode, PhaseId, RunState, StepId, StepStatus, Teardown,
+    TeardownStep, admission,
 };
-use record::CallCommand;
+use record::{CallCommand, Record};
 use serde::Serialize;
 
 use crate::api::{DownOptions, Machine, Site};
@@ -28,6 +29,9 @@ pub struct DryRun {
     pub target: String,
     /// The steps in the order in which they would go.
     pub steps: Vec<DryStep>,
+    /// What `down` would bring to its end before that, and what it would not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One step that would go.
@@ -89,7 +93,40 @@ fn dry_run(held: &Held<'_>) -> Result<DryRun, Failure> {
         schema: 1,
         target: held.bench.target.name.to_string(),
         steps,
+        notes: inner.record().map(notes).unwrap_or_default(),
     })
+}
+
+/// What of a cut call `down` settles first, so that what it tears down may be more or be called otherwise.
+fn notes(record: &Record) -> Vec<String> {
+    let standing = record.standing.iter();
+    let moves = standing.clone().filter_map(|entry| {
+        let (from, to) = (&entry.step, entry.moving_to.as_ref()?);
+        Some(format!(
+            "step `{from}` is on its way to `{to}`, by a call that was cut: `down` ends that move first, and tears it down as `{to}`"
+        ))
+    });
+    let writing = |step: &StepId| {
+        let entry = record.standing_of(step);
+        entry.and_then(|entry| entry.writing.as_ref()?.host.clone())
+    };
+    let at_work = standing.filter_map(|entry| {
+        let step = &entry.step;
+        let cut = record.step(step).filter(|of| {
+            matches!(of.status, StepStatus::Started | StepStatus::TearingDown)
+        });
+        let host = cut.and_then(|of| of.host.clone()).or_else(|| writing(step))?;
+        Some(format!(
+            "step `{step}` was at work on host `{host}` when its call was cut: `down` first takes in what that came to, which may be more"
+        ))
+    });
+    let suspects = record.suspects.iter().map(|suspect| {
+        format!(
+            "{}: `down` removes what is in the states, not this",
+            crate::suspects::told(suspect)
+        )
+    });
+    moves.chain(at_work).chain(suspects).collect()
 }
 
 fn held_down(
@@ -308,5 +345,41 @@ fn last_phase(held: &Held<'_>, history: &phase_engine::History) -> Option<PhaseI
     match &held.today {
         Ok(today) => today.platform.phases.first().map(|phase| phase.id.clone()),
         Err(_) => history.standing.first().map(|step| step.phase.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_cut_call_left_is_noted_beside_what_would_go() {
+        let at = "2027-01-15T08:00:00Z";
+        let stands = |step: &str| json!({ "step": step, "kind": "tofu", "bundle": "b", "values": {}, "run": "R1", "since": at });
+        let mut moving = stands("1.edge");
+        moving["moving_to"] = "2.border".into();
+        let mut accepted = stands("1.accepted");
+        accepted["writing"] = json!({ "host": "far", "since": at });
+        let record: Record = serde_json::from_value(json!({
+            "schema": 1, "fence": 1, "run": "R1", "platform": "lab", "target": "drill", "status": "interrupted",
+            "first_start": at, "calls": [], "phases": [],
+            "steps": [{ "step": "1.cut", "status": "started", "host": "near" }, { "step": "1.whole", "status": "verified", "host": "near" }],
+            "standing": [moving, accepted, stands("1.cut"), stands("1.whole")],
+            "suspects": [{ "step": "1.cut", "address": "x.y", "since": at, "run": "R1" }]
+        }))
+        .unwrap();
+        let noted = notes(&record);
+        let begins = [
+            "step `1.edge` is on its way to `2.border`",
+            "step `1.accepted` was at work on host `far`",
+            "step `1.cut` was at work on host `near`",
+            "`x.y` of step `1.cut` may exist in no state",
+        ];
+        assert_eq!(noted.len(), begins.len(), "{noted:#?}");
+        for (note, begin) in noted.iter().zip(begins) {
+            assert!(note.starts_with(begin), "{note}");
+        }
     }
 }

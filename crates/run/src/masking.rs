@@ -39,6 +39,7 @@ impl Ui for MaskedUi {
             }
             Notice::Check { failure, .. } => failure.iter_mut().for_each(|text| self.mask(text)),
             Notice::Waiting { what } | Notice::Host { what, .. } => self.mask(what),
+            Notice::Told { message } => self.mask(message),
             Notice::Task { task, .. } => self.mask(task),
             Notice::TaskEnded { task, message, .. }
             | Notice::Difference {

@@ -26,7 +26,7 @@ use crate::open::{Held, OnFaults, Opened};
 use crate::session::Ended;
 use crate::standing::Standing;
 use crate::stop::{StopLevel, StopRequests};
-use crate::ui::Ui;
+use crate::ui::{Notice, Ui};
 use crate::world::{Agreed, TargetWorld};
 
 /// Opens a call that mends a phase, does it, and ends it.
@@ -146,6 +146,9 @@ fn mended(
         }),
     };
     let done = work(&world, &mending).and_then(|()| mending.prove(&world));
+    if done.is_ok() {
+        mending.tell_idle(&world);
+    }
     let done = mending.end(&world, done);
     let record = mending.lock().inner.record().cloned();
     held.archive_ended(record.as_ref());
@@ -385,6 +388,19 @@ impl Mending {
                 self.phase
             )),
         })
+    }
+
+    /// A call that found nothing to do says so.
+    fn tell_idle(&self, world: &TargetWorld<'_, '_>) {
+        if self.lock().has_begun {
+            return;
+        }
+        let (phase, word) = (&self.phase, word(self.command));
+        world.bench.ui.tell(&Notice::Told {
+            message: format!(
+                "phase `{phase}` is as it was applied: nothing to {word}, and nothing was recorded"
+            ),
+        });
     }
 
     /// Stops where that was asked for.

@@ -12,6 +12,7 @@ use crate::guard;
 use crate::library::{Extras, Source};
 use crate::resolve::{self, Inputs};
 use crate::tofu_work::{Wanted, tofu_failure};
+use crate::ui::Notice;
 use crate::world::TargetWorld;
 
 /// What a step is to be applied from.
@@ -397,10 +398,14 @@ impl TargetWorld<'_, '_> {
             replace: self.agreed.replace.clone(),
         };
         let (why, addresses) = match guard::judge(&changes, &rules) {
-            guard::Verdict::Pass => return Ok(()),
+            guard::Verdict::Pass => {
+                self.tell_replaced(step, plan);
+                return Ok(());
+            }
             guard::Verdict::Stop { why, addresses } => (why, addresses),
         };
         if bench.agree_to_destroy(step, &addresses) {
+            self.tell_replaced(step, plan);
             return Ok(());
         }
         let allow = if step.phase.as_str() == WORKSPACE_PHASE {
@@ -417,6 +422,18 @@ impl TargetWorld<'_, '_> {
             "nothing of this step was changed; agree at a terminal, or add `{allow}`; for what is tainted \
              `--replace ADDRESS` or `--keep ADDRESS`"
         )))
+    }
+
+    /// What was never whole is replaced without a word of the definitions: it is told.
+    fn tell_replaced(&self, step: &StepId, plan: &Planned) {
+        for change in plan.outcome.tainted() {
+            let address = self.bench.masked(change.address());
+            self.bench.ui.tell(&Notice::Told {
+                message: format!(
+                    "`{address}` of step `{step}` is tainted, since it did not come to be whole: it is replaced"
+                ),
+            });
+        }
     }
 
     /// Takes the mark for replacement off the addresses that `--keep` names. The record says first that the state is

@@ -161,6 +161,17 @@ fn read_def(to: &str, home: &Home<'_>) -> Result<(StoreDef, String), CallError> 
         let toml = format!("local = {{ dir = {quoted} }}");
         return Ok((StoreDef::Local { dir: Some(dir) }, toml));
     }
+    if let Some(toml) = address_as_toml(to) {
+        return Err(Failure::new(
+            ExitCode::Unusable,
+            format!("`--to {to}` is an address, and `[store]` of a target is not said by one"),
+        )
+        .hint(format!(
+            "say what `[store]` is to say, and nothing was touched: `rebuild store move --target {} --to '{toml}'`",
+            home.target.name
+        ))
+        .into());
+    }
     if !to.contains('=') {
         return Err(Failure::new(
             ExitCode::Unusable,
@@ -175,6 +186,41 @@ fn read_def(to: &str, home: &Home<'_>) -> Result<(StoreDef, String), CallError> 
     Ok((def, to.trim().to_owned()))
 }
 
+/// What `[store]` has to say for an address such as `s3://BUCKET/PREFIX?region=eu-1`; nothing where it is none.
+fn address_as_toml(address: &str) -> Option<String> {
+    let (scheme, rest) = address.split_once("://")?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (first, behind) = place.split_once('/').unwrap_or((place, ""));
+    let (kind, mut members, prefix) = match scheme {
+        "s3" => ("s3", vec![("bucket", first)], behind),
+        "gs" => ("gcs", vec![("bucket", first)], behind),
+        "az" => {
+            let (container, prefix) = behind.split_once('/').unwrap_or((behind, ""));
+            (
+                "azure",
+                vec![("account", first), ("container", container)],
+                prefix,
+            )
+        }
+        _ => return None,
+    };
+    if !prefix.is_empty() {
+        members.push(("prefix", prefix));
+    }
+    members.extend(query.split('&').filter_map(|pair| pair.split_once('=')));
+    if kind == "s3" && members.iter().all(|(name, _)| *name != "region") {
+        members.push(("region", "REGION"));
+    }
+    let members: Vec<String> = members
+        .iter()
+        .map(|(name, value)| match *value {
+            "true" | "false" => format!("{name} = {value}"),
+            _ => format!("{name} = {}", serde_json::Value::from(*value)),
+        })
+        .collect();
+    Some(format!("{kind} = {{ {} }}", members.join(", ")))
+}
+
 fn refused(error: &TransferError, target: &str) -> Failure {
     let failure = stopped(error);
     match error {
@@ -186,5 +232,42 @@ fn refused(error: &TransferError, target: &str) -> Failure {
         _ => failure.hint(format!(
             "target `{target}` is where it was; the same command goes on once both stores can be reached"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address_as_toml;
+
+    #[test]
+    fn an_address_is_turned_into_what_the_target_file_says() {
+        for (address, expected) in [
+            (
+                "s3://states/live/a?region=eu-1&endpoint=http://127.0.0.1:9000&path_style=true",
+                r#"s3 = { bucket = "states", prefix = "live/a", region = "eu-1", endpoint = "http://127.0.0.1:9000", path_style = true }"#,
+            ),
+            (
+                "s3://states",
+                r#"s3 = { bucket = "states", region = "REGION" }"#,
+            ),
+            (
+                "gs://states/live",
+                r#"gcs = { bucket = "states", prefix = "live" }"#,
+            ),
+            (
+                "az://account/container/live",
+                r#"azure = { account = "account", container = "container", prefix = "live" }"#,
+            ),
+        ] {
+            assert_eq!(address_as_toml(address).as_deref(), Some(expected));
+        }
+        for none in [
+            "/srv/states",
+            "~/states",
+            "s3 = { bucket = \"a\" }",
+            "http://x",
+        ] {
+            assert_eq!(address_as_toml(none), None, "{none}");
+        }
     }
 }

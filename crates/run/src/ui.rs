@@ -233,6 +233,11 @@ pub enum Notice {
         /// The target.
         target: String,
     },
+    /// What a call did or found, where nothing else tells it.
+    Told {
+        /// It, in one line.
+        message: String,
+    },
     /// Something that a person should know and that stops nothing.
     Warning {
         /// What.

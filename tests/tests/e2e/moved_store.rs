@@ -49,6 +49,10 @@ fn a_target_moves_between_stores_and_the_old_one_says_where_it_went() {
     // Nothing stands: there is nothing to move.
     let outcome = clouded.run(2, &["store", "move", "--to", "/nowhere"]);
     assert!(outcome.stderr.contains("never built"), "{}", outcome.stderr);
+    let address = ["store", "move", "--to", "s3://states/one?region=eu-1"];
+    let outcome = clouded.run(2, &address);
+    let expected = "--to 's3 = { bucket = \"states\", prefix = \"one\", region = \"eu-1\" }'`";
+    assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     clouded.run(0, &["up", "--no-pause"]);
 
     let (store, n) = moved(&clouded, &bucket("one"));

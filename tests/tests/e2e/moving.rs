@@ -293,6 +293,11 @@ fn a_move_that_was_cut_anywhere_comes_to_its_end() {
             }
             let from = format!("moved_from = \"{}.{}\"\n", here.0, here.1);
             cloud.platform(&drill, &at(there.0, there.1, &from));
+            if cut == "copied" {
+                let dry = drill.run(0, &["down", "--dry-run", "--target", "drill"]);
+                let on_its_way = format!("is on its way to `{}.{}`", there.0, there.1);
+                assert!(dry.stdout.contains(&on_its_way), "{}", dry.stdout);
+            }
             match next {
                 "up" => drill.up(),
                 _ => drill.run(0, &["preflight", "--target", "drill"]),

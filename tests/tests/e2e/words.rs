@@ -221,7 +221,9 @@ fn a_failed_step_says_where_its_log_is_and_is_applied_again() {
         ],
     );
     drill.write("edge/main.tf", GOOD);
-    drill.run(0, &["up", "--target", "drill", "--no-pause", "--resume"]);
+    let resume = ["up", "--target", "drill", "--no-pause", "--resume"];
+    let replaced = "`terraform_data.a` of step `1.edge` is tainted, since it did not come to be whole: it is replaced";
+    says(&drill, 0, &resume, &[replaced]);
     assert_eq!(drill.status()["state"], "finished");
 }
 

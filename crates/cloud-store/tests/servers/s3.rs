@@ -161,9 +161,28 @@ fn a_server_of_another_authority_is_trusted_by_its_ca_file_alone() {
     }
     let fault = open(&config).bucket().unwrap_err();
     assert!(matches!(fault, Fault::NoConnection { .. }), "{fault}");
+    assert!(
+        fault.to_string().contains(&format!("`{}`", server.address)),
+        "{fault}"
+    );
     config.ca_file = Some(ca_file());
     let store = open(&config);
     assert_eq!(store.bucket(), Ok(BucketState::Exists));
     let tag = store.put_if_absent(&key("lock.json"), b"1").unwrap();
     store.put_if_match(&key("lock.json"), b"2", &tag).unwrap();
+}
+
+#[test]
+fn an_endpoint_without_tls_that_is_asked_for_it_is_told() {
+    let server = gateway(&[BUCKET]);
+    let mut config = hasty(s3(server.address, BUCKET, "live"));
+    if let Place::S3(place) = &mut config.place {
+        place.endpoint = Some(format!("https://{}", server.address));
+    }
+    let fault = open(&config).bucket().unwrap_err().to_string();
+    let expected = format!(
+        "no connection to `{}`: it does not speak TLS; an endpoint without it begins with `http://`",
+        server.address
+    );
+    assert_eq!(fault, expected);
 }

@@ -7,8 +7,13 @@ use crate::stream::{Look, Tone, clean};
 /// A line a step, below it every resource in its state.
 pub(crate) fn dry_run(dry: &DryRun, look: Look) -> String {
     let target = clean(&dry.target);
+    let notes: String = dry
+        .notes
+        .iter()
+        .map(|note| format!("note: {}\n", clean(note)))
+        .collect();
     if dry.steps.is_empty() {
-        return format!("nothing stands in {target}\n");
+        return format!("nothing stands in {target}\n{notes}");
     }
     let mut text = format!("`rebuild down --target {target}` would tear down, in this order:\n");
     for step in &dry.steps {
@@ -20,6 +25,7 @@ pub(crate) fn dry_run(dry: &DryRun, look: Look) -> String {
             text.push_str(&format!("    {}\n", clean(address)));
         }
     }
+    text.push_str(&notes);
     text.push_str("nothing was touched\n");
     text
 }

@@ -142,10 +142,12 @@ fn a_dry_run_lists_every_resource_in_order() {
         schema: 1,
         target: "drill".to_owned(),
         steps,
+        notes: vec!["step `1a.edge` is on its way to `1b.edge`".to_owned()],
     };
     insta::assert_snapshot!(dry_run(&dry, Look::PLAIN));
     let nothing = ::run::DryRun {
         steps: Vec::new(),
+        notes: Vec::new(),
         ..dry
     };
     assert_eq!(dry_run(&nothing, Look::PLAIN), "nothing stands in drill\n");

@@ -240,6 +240,7 @@ fn text(notice: &Notice, look: Look) -> String {
         Notice::NothingLeft { target } => {
             format!("nothing is left of {target}: there is nothing to tear down")
         }
+        Notice::Told { message } => clean(message).into_owned(),
         Notice::Warning { message, hint } => warning(look, message, hint.as_deref()),
     }
 }

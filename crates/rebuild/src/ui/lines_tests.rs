@@ -175,6 +175,9 @@ fn all() -> Vec<Notice> {
         Notice::NothingLeft {
             target: text("drill"),
         },
+        Notice::Told {
+            message: text("phase `1a` is as it was applied: nothing to repair"),
+        },
         Notice::Warning {
             message: text("no residue probe"),
             hint: Some(text("add `[[phase.residue]]`")),
