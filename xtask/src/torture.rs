@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// From what the cases are drawn; the same seed draws the same
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many faults are injected, at least [default: 1000]
+    /// How many faults are to come about, at least [default: 1000]
     #[arg(long)]
     faults: Option<usize>,
     /// The form that is among the tests: some hundred faults
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// How many cases at once
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// How much of each platform: parts of `programs`, `pair`, `seven` and so on, as `12,7,1`
+    /// How much of each platform: parts of `programs`, `pair`, `seven`, `plain`, as `12,7,1,2`
     #[arg(long)]
     parts: Option<String>,
 }

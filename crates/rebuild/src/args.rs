@@ -448,6 +448,9 @@ pub(crate) struct StoreMove {
 pub(crate) struct Unlock {
     #[command(flatten)]
     pub(crate) target: Target,
+    /// The store that a `store move` was filling, as its `--to` says, instead of the target's own
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: Option<String>,
 }
 
 #[derive(Args, Debug)]

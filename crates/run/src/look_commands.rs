@@ -18,6 +18,7 @@ use crate::removed::{self, stop_on_removed};
 use crate::standing::Standing;
 use crate::stop::StopRequests;
 use crate::storage::Home;
+use crate::store_move::store_being_filled;
 use crate::ui::{Notice, Ui};
 use crate::up::stopped_by;
 
@@ -150,6 +151,16 @@ fn store_of(
     Ok((home.known_store()?, home.target.name))
 }
 
+/// The store that a move was filling.
+fn store_named(
+    machine: &Machine,
+    site: &Site,
+    to: &str,
+) -> Result<(Arc<dyn Store>, phase_engine::TargetName), CallError> {
+    let home = Home::open(machine, site)?;
+    Ok((store_being_filled(to, &home)?, home.target.name))
+}
+
 fn inspect(store: &dyn Store) -> Result<Option<lock::LockBody>, Failure> {
     lock::inspect(store).map_err(|error| stopped(&error))
 }
@@ -255,12 +266,21 @@ pub struct Unlocked {
     pub holder: Option<String>,
 }
 
-/// Removes the lock of a holder that shows no life for one lease.
+/// Removes the lock of a holder that shows no life for one lease; `to` names the store that a move was filling, whose lock
+/// that move holds as well.
 ///
 /// # Errors
 /// Nobody holds it, or its holder renewed it meanwhile.
-pub fn unlock(machine: &Machine, site: &Site, ui: &Arc<dyn Ui>) -> Result<Unlocked, CallError> {
-    let (store, target) = store_of(machine, site)?;
+pub fn unlock(
+    machine: &Machine,
+    site: &Site,
+    to: Option<&str>,
+    ui: &Arc<dyn Ui>,
+) -> Result<Unlocked, CallError> {
+    let (store, target) = match to {
+        None => store_of(machine, site)?,
+        Some(to) => store_named(machine, site, to)?,
+    };
     let me = Holder {
         identity: Identity::of_self().map_err(|error| stopped(&error))?,
         user: machine.user.clone(),

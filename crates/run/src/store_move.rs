@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use phase_engine::{ExitCode, Failure};
+use phase_engine::{ExitCode, Failure, TargetName};
 use platform::StoreDef;
 use process::Identity;
 use record::{MovedTo, RecordStore, TargetJson};
 use serde::Serialize;
 use store::Store;
-use store::lock::{Holder, LockNotice, TargetLock};
+use store::lock::{Holder, HowTo, LockError, LockNotice, TargetLock};
 
 use crate::api::{Machine, Site};
 use crate::error::{CallError, stopped, unusable};
@@ -48,8 +48,7 @@ pub fn store_move(
 ) -> Result<StoreMove, CallError> {
     let home = Home::open(machine, site)?;
     let name = &home.target.name;
-    let (def, toml) = read_def(to, &home)?;
-    let dest = home.opener().open(&def, &home.paths.store())?;
+    let (dest, toml) = other_store(to, &home)?;
     let moved = |from: &Arc<dyn Store>, n_values| StoreMove {
         schema: 1,
         target: name.to_string(),
@@ -84,9 +83,10 @@ pub fn store_move(
     })?;
     // Before its lock: nothing is written into a store that is someone else's.
     transfer::may_take(&dest, &target).map_err(|error| refused(&error, name.as_str()))?;
-    let take = |store: &Arc<dyn Store>| -> Result<TargetLock, Failure> {
+    let identity = Identity::of_self().map_err(|error| stopped(&error))?;
+    let take = |store: &Arc<dyn Store>| -> Result<TargetLock, LockError> {
         let holder = Holder {
-            identity: Identity::of_self().map_err(|error| stopped(&error))?,
+            identity: identity.clone(),
             user: machine.user.clone(),
             host: machine.host.clone(),
             run: None,
@@ -99,12 +99,13 @@ pub fn store_move(
             });
         };
         TargetLock::acquire(Arc::clone(store), holder, machine.lease, &mut notify)
-            .map_err(|error| locked(&error, name))
     };
-    let locks = CallLocks::new(Arc::clone(&source), take(&source)?, machine.lease);
+    let source_lock = take(&source).map_err(|error| locked(&error, name))?;
+    let locks = CallLocks::new(Arc::clone(&source), source_lock, machine.lease);
     let done = (|| {
         home.storage.still_counts(&source)?;
-        locks.add(Arc::clone(&dest), take(&dest)?);
+        let dest_lock = take(&dest).map_err(|error| locked_there(&error, name, to))?;
+        locks.add(Arc::clone(&dest), dest_lock);
         let to = MovedTo {
             host: machine.host.clone(),
             path: dest.describe(),
@@ -151,6 +152,25 @@ fn already_moved(
     Ok(there
         .is_some_and(|there| there.id == says.id && there.moved_to.is_none())
         .then_some(named))
+}
+
+/// The store that `--to` means, for a lock in it that a move was cut with: it is nobody else's.
+///
+/// # Errors
+/// Faults of `to`; one of the stores can't be read, or the other one is someone else's.
+pub(crate) fn store_being_filled(to: &str, home: &Home<'_>) -> Result<Arc<dyn Store>, CallError> {
+    let (dest, _) = other_store(to, home)?;
+    if let Some(target) = target_of(&home.known_store()?)? {
+        transfer::may_take(&dest, &target)
+            .map_err(|error| refused(&error, home.target.name.as_str()))?;
+    }
+    Ok(dest)
+}
+
+/// The store that `--to` means, and what `[store]` has to say for it.
+fn other_store(to: &str, home: &Home<'_>) -> Result<(Arc<dyn Store>, String), CallError> {
+    let (def, toml) = read_def(to, home)?;
+    Ok((home.opener().open(&def, &home.paths.store())?, toml))
 }
 
 /// What `--to` means, and what `[store]` has to say for it.
@@ -219,6 +239,20 @@ fn address_as_toml(address: &str) -> Option<String> {
         })
         .collect();
     Some(format!("{kind} = {{ {} }}", members.join(", ")))
+}
+
+/// Why the lock of the store that is to be filled is not ours: a move that was cut on another machine holds both.
+fn locked_there(error: &LockError, target: &TargetName, to: &str) -> Failure {
+    let failure = locked(error, target);
+    match error {
+        LockError::Held {
+            how_to: HowTo::Unlock,
+            ..
+        } => Failure::of(ExitCode::Locked, error).hint(format!(
+            "that is the lock of the store to move to; only once you know that its holder is dead: `rebuild unlock --target {target} --to '{to}'`"
+        )),
+        _ => failure,
+    }
 }
 
 fn refused(error: &TransferError, target: &str) -> Failure {

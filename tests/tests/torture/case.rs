@@ -15,6 +15,8 @@ pub(crate) enum Shape {
     Pair,
     /// Seven phases, encrypted.
     Seven,
+    /// As `Pair`, not encrypted: what its states hold is compared with the cloud after each call.
+    Plain,
 }
 
 /// What is called.
@@ -60,6 +62,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("programs", Shape::Programs),
     ("pair", Shape::Pair),
     ("seven", Shape::Seven),
+    ("plain", Shape::Plain),
 ];
 const VERBS: &[(&str, Verb)] = &[
     ("up", Verb::Up),

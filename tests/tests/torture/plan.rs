@@ -15,7 +15,7 @@ pub(crate) type Passed = BTreeMap<(Shape, Verb), Vec<String>>;
 /// How cases are drawn.
 pub(crate) struct Draw {
     pub(crate) seed: u64,
-    /// How many hurts there are to be, at least.
+    /// How many hurts are to come about, at least.
     pub(crate) n_faults: usize,
     /// How much of each shape, in parts.
     pub(crate) parts: Vec<(Shape, u32)>,
@@ -31,23 +31,41 @@ pub(crate) fn name_of(point: &str) -> &str {
 /// A pair of point and way that is yet to be tried, and where it is passed.
 type Pair = (String, Way);
 
-/// Draws cases; the same seed and the same points draw the same.
-pub(crate) fn drawn(passed: &Passed, draw: &Draw) -> Vec<Case> {
-    let mut random = StdRng::seed_from_u64(draw.seed);
-    let mut cases = Vec::new();
-    let mut n_aims = 0;
-    let mut todo: BTreeMap<(Shape, Verb), Vec<Pair>> = BTreeMap::new();
-    while n_aims < draw.n_faults {
-        let Ok((shape, _)) = draw.parts.choose_weighted(&mut random, |(_, parts)| *parts) else {
-            break;
-        };
-        let Some(case) = one(*shape, passed, &mut todo, draw, &mut random) else {
-            break;
-        };
-        n_aims += case.acts.iter().filter(|act| act.aim.is_some()).count();
-        cases.push(case);
+/// Draws cases without an end, as long as there is a point to aim at; the same seed and the same points draw the same.
+pub(crate) struct Drawer<'a> {
+    passed: &'a Passed,
+    draw: &'a Draw,
+    random: StdRng,
+    todo: BTreeMap<(Shape, Verb), Vec<Pair>>,
+}
+
+impl<'a> Drawer<'a> {
+    pub(crate) fn new(passed: &'a Passed, draw: &'a Draw) -> Self {
+        Self {
+            passed,
+            draw,
+            random: StdRng::seed_from_u64(draw.seed),
+            todo: BTreeMap::new(),
+        }
     }
-    cases
+}
+
+impl Iterator for Drawer<'_> {
+    type Item = Case;
+
+    fn next(&mut self) -> Option<Case> {
+        let parts = &self.draw.parts;
+        let (shape, _) = parts
+            .choose_weighted(&mut self.random, |(_, parts)| *parts)
+            .ok()?;
+        one(
+            *shape,
+            self.passed,
+            &mut self.todo,
+            self.draw,
+            &mut self.random,
+        )
+    }
 }
 
 fn one(
@@ -101,13 +119,16 @@ fn one(
             },
         };
         acts.push(last.clone());
+        gone_on(&last, &mut acts, random);
     }
     if acts.len() == 1 && acts[0].aim.is_none() && random.random_ratio(1, 2) {
-        acts.push(Act {
+        let moved = Act {
             verb: Verb::Move,
-            host: Host::Same,
+            host: next_host(&last, random),
             aim: aim(Verb::Move, random),
-        });
+        };
+        acts.push(moved.clone());
+        gone_on(&moved, &mut acts, random);
     }
     let is_hurt = acts.iter().any(|act| act.aim.is_some());
     if !is_hurt || random.random_ratio(1, 2) {
@@ -116,19 +137,41 @@ fn one(
             host: next_host(&last, random),
             aim: aim(Verb::Down, random),
         };
-        acts.push(down);
+        acts.push(down.clone());
+        gone_on(&down, &mut acts, random);
     }
     acts.iter()
         .any(|act| act.aim.is_some())
         .then_some(Case { shape, acts })
 }
 
-/// Who calls next: only what is wholly dead may be lost.
+/// Lets another machine, or the same one started anew, go on with what was hurt.
+fn gone_on(hurt: &Act, acts: &mut Vec<Act>, random: &mut StdRng) {
+    if hurt.aim.is_none() {
+        return;
+    }
+    let host = next_host(hurt, random);
+    if host != Host::Same {
+        acts.push(Act {
+            verb: hurt.verb,
+            host,
+            aim: None,
+        });
+    }
+}
+
+/// Who calls next: only what left no child at work may be lost.
 fn next_host(last: &Act, random: &mut StdRng) -> Host {
-    let is_dead = last.aim.as_ref().is_some_and(|aim| aim.way == Way::KillAll);
-    match random.random_range(0..4) {
-        0 | 1 if is_dead => Host::Other,
-        2 if is_dead => Host::Rebooted,
+    let way = last.aim.as_ref().map(|aim| aim.way);
+    let n = match way {
+        // Its children live on.
+        Some(Way::Kill) => return Host::Same,
+        Some(Way::KillAll) => 4,
+        _ => 6,
+    };
+    match random.random_range(0..n) {
+        0 | 1 => Host::Other,
+        2 => Host::Rebooted,
         _ => Host::Same,
     }
 }

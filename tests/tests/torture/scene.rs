@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use fault::Orders;
 use serde_json::Value;
@@ -14,6 +15,8 @@ pub(crate) const PASSPHRASE: &str = "a passphrase that nobody may find";
 pub(crate) const TOKEN: &str = "a-token-that-nobody-may-find";
 /// How long a lock is good for here, in milliseconds.
 const LEASE: &str = "400";
+/// How long one call may take, a sleep in it included.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// What the first scene found out of `tofu`, whose digest takes longer than anything else here.
 static TOOLS: OnceLock<Vec<u8>> = OnceLock::new();
@@ -64,7 +67,7 @@ impl Scene {
             n_calls: 0,
             n_moves: 0,
             encryption: match shape {
-                Shape::Programs => "",
+                Shape::Programs | Shape::Plain => "",
                 _ => "[encryption]\npassphrase = { env = \"PASS\" }\n",
             },
         };
@@ -75,7 +78,7 @@ impl Scene {
         text.push_str("[tools]\ntofu = { cli_config = \"tofu.tfrc\" }\n");
         let phases: &[(&str, &[&str])] = match shape {
             Shape::Programs => &[("0", &["!a"]), ("1", &["!b"]), ("2", &["!c"])],
-            Shape::Pair => &[("0", &["ground", "!note"]), ("1", &["top"])],
+            Shape::Pair | Shape::Plain => &[("0", &["ground", "!note"]), ("1", &["top"])],
             Shape::Seven => &[
                 ("0", &["ground"]),
                 ("1a", &["edge", "!sign"]),
@@ -142,6 +145,15 @@ impl Scene {
             Some(_) => "variable \"before\" {}\n",
             None => "",
         };
+        // A secret reaches no step of a target that does not encrypt.
+        let (token, secret, given) = match self.is_plain() {
+            true => ("", "\"none\"", ""),
+            false => (
+                "variable \"token\" { sensitive = true }\n",
+                "var.token",
+                "token = \"${secret.token}\"",
+            ),
+        };
         let content = match before {
             Some(_) => "var.before",
             None => "\"first\"",
@@ -151,8 +163,8 @@ impl Scene {
             &format!(
                 "terraform {{\n  required_providers {{\n    test = {{ source = \"rebuild/test\" }}\n  }}\n}}\n\
                  provider \"test\" {{\n  cloud = {cloud:?}\n}}\n\
-                 variable \"token\" {{ sensitive = true }}\n{input}\
-                 resource \"test_object\" \"one\" {{\n  name    = \"{name}-one\"\n  content = {content}\n  secret  = var.token\n}}\n\
+                 {token}{input}\
+                 resource \"test_object\" \"one\" {{\n  name    = \"{name}-one\"\n  content = {content}\n  secret  = {secret}\n}}\n\
                  resource \"test_object\" \"two\" {{\n  name    = \"{name}-two\"\n  content = test_object.one.address\n}}\n\
                  output \"address\" {{ value = test_object.two.address }}\n"
             ),
@@ -165,10 +177,13 @@ impl Scene {
             });
         }
         let before = before.map_or(String::new(), |step| {
-            format!(", before = \"${{step.{step}.address}}\"")
+            format!("before = \"${{step.{step}.address}}\"")
         });
+        let vars = [given, &before].map(str::to_owned);
+        let vars: Vec<String> = vars.into_iter().filter(|var| !var.is_empty()).collect();
         format!(
-            "[[phase.step]]\nname = \"{step}\"\ntofu = \"{name}\"\nvars = {{ token = \"${{secret.token}}\"{before} }}\n"
+            "[[phase.step]]\nname = \"{step}\"\ntofu = \"{name}\"\nvars = {{ {} }}\n",
+            vars.join(", ")
         )
     }
 
@@ -210,6 +225,11 @@ impl Scene {
     /// What the machine that calls keeps of its own.
     pub(crate) fn state_home(&self) -> PathBuf {
         self.world.root().join(format!("state-{}", self.machine))
+    }
+
+    /// Whether its states can be read as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.encryption.is_empty()
     }
 
     /// The directory of the cloud's objects.
@@ -289,6 +309,7 @@ impl Scene {
             .env("TOKEN", TOKEN)
             .env("__REBUILD_LEASE_MS", LEASE)
             .env(fault::VARIABLE, orders.to_string())
+            .deadline(DEADLINE)
             .start();
         (started, log)
     }

@@ -15,9 +15,9 @@ use crate::truth::{Watch, said_well};
 /// How many calls a person may need until one ends well.
 const MOST_CALLS: usize = 10;
 
-const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
+pub(crate) const UP: [&str; 4] = ["up", "--target", "drill", "--no-pause"];
 const RESUME: [&str; 5] = ["up", "--target", "drill", "--no-pause", "--resume"];
-const DOWN: [&str; 3] = ["down", "--target", "drill"];
+pub(crate) const DOWN: [&str; 3] = ["down", "--target", "drill"];
 
 /// What one hurt did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +40,11 @@ pub(crate) struct Tried {
     pub(crate) told: Vec<String>,
 }
 
-struct Trial {
-    scene: Scene,
-    watch: Watch,
-    tried: Tried,
+/// A scene, the calls made in it, and what must be true of it.
+pub(crate) struct Trial {
+    pub(crate) scene: Scene,
+    pub(crate) watch: Watch,
+    pub(crate) tried: Tried,
     /// Processes of this machine since it was started.
     pids: Vec<u32>,
     /// Objects that were named as suspects.
@@ -61,7 +62,7 @@ pub(crate) fn tried(case: &Case, cloud: &Cloud, place: &str) -> (Tried, anyhow::
 }
 
 impl Trial {
-    fn new(scene: Scene) -> Self {
+    pub(crate) fn new(scene: Scene) -> Self {
         Self {
             scene,
             watch: Watch::default(),
@@ -77,7 +78,9 @@ impl Trial {
         for (index, act) in case.acts.iter().enumerate() {
             self.arrive(act.host);
             if act.verb == Verb::Move {
-                self.move_store(act)?;
+                let next = case.acts.get(index + 1);
+                let next = next.filter(|next| next.verb == Verb::Move);
+                self.move_store(act, next.map(|next| next.host))?;
                 continue;
             }
             goal = act.verb;
@@ -134,7 +137,7 @@ impl Trial {
         }
     }
 
-    fn call(&mut self, words: &[&str], aim: Option<&Aim>) -> anyhow::Result<Called> {
+    pub(crate) fn call(&mut self, words: &[&str], aim: Option<&Aim>) -> anyhow::Result<Called> {
         let called = self.scene.call(words, aim);
         self.pids.push(called.pid);
         self.tried.told.push(format!(
@@ -154,7 +157,7 @@ impl Trial {
                 self.suspected.insert(object.name.clone());
             }
         }
-        self.watch.look(&mut self.scene, &called)?;
+        self.watch.look(&mut self.scene, &called, aim)?;
         Ok(called)
     }
 
@@ -195,8 +198,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Moves the store: hurt once, then again until it is moved.
-    fn move_store(&mut self, act: &Act) -> anyhow::Result<()> {
+    /// Moves the store: hurt once, then again until it is moved, unless somebody else goes on.
+    fn move_store(&mut self, act: &Act, next: Option<Host>) -> anyhow::Result<()> {
         let to = self.scene.next_store();
         let words = ["store", "move", "--target", "drill", "--to", &to];
         let mut aim = act.aim.as_ref();
@@ -211,7 +214,14 @@ impl Trial {
             ));
             said_well(&called)?;
             if let Some(aim) = aim.take() {
-                self.hurt(aim, act, Host::Same, &called)?;
+                self.hurt(aim, act, next.unwrap_or(Host::Same), &called)?;
+                if next.is_some() {
+                    return Ok(());
+                }
+            } else if called.outcome.code() == Some(4) {
+                // It holds the locks of both.
+                let of_dest = called.outcome.stderr.contains("--to '");
+                self.unlock_at(of_dest.then_some(to.as_str()))?;
             } else {
                 ensure!(
                     called.outcome.code() == Some(0),
@@ -241,7 +251,7 @@ impl Trial {
     }
 
     /// What a person would type until the goal is reached.
-    fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
+    pub(crate) fn go_on(&mut self, goal: Verb) -> anyhow::Result<()> {
         let mut more: Vec<String> = Vec::new();
         let mut up = UP.as_slice();
         if goal == Verb::Resume || self.watch.last.state == "unfinished" {
@@ -284,8 +294,15 @@ impl Trial {
     }
 
     fn unlock(&mut self) -> anyhow::Result<()> {
+        self.unlock_at(None)
+    }
+
+    fn unlock_at(&mut self, dest: Option<&str>) -> anyhow::Result<()> {
         self.beside.insert("unlocked");
-        let called = self.call(&["unlock", "--target", "drill"], None)?;
+        let mut words = vec!["unlock", "--target", "drill"];
+        words.extend(dest.map(|_| "--to"));
+        words.extend(dest);
+        let called = self.call(&words, None)?;
         ensure!(
             called.outcome.code() == Some(0),
             "unlock: {}",

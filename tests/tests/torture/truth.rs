@@ -1,8 +1,10 @@
 //! What must be true, whatever hurt: looked for in the record, in the cloud and in every file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
+use fault::{Aim, Way};
 use serde_json::Value;
 use test_support::Ended;
 
@@ -35,13 +37,20 @@ const ENDED: [&str; 2] = ["succeeded", "verified"];
 
 impl Watch {
     /// Looks at everything after a call; an error is something that must not be.
-    pub(crate) fn look(&mut self, scene: &mut Scene, called: &Called) -> anyhow::Result<()> {
+    /// `aim` is what hurt the call.
+    pub(crate) fn look(
+        &mut self,
+        scene: &mut Scene,
+        called: &Called,
+        aim: Option<&Aim>,
+    ) -> anyhow::Result<()> {
         said_well(called)?;
         self.nothing_that_ended_was_done_again(scene)?;
         self.n_before = self.last.n_journal;
         self.last = seen(scene)?;
         self.the_record_tells_the_truth(scene)?;
         self.states_have_one_lineage(scene)?;
+        every_object_is_known(scene, called, aim)?;
         no_secret_is_in_a_file(scene)
     }
 
@@ -207,13 +216,82 @@ fn seen(scene: &mut Scene) -> anyhow::Result<Seen> {
     })
 }
 
+/// Each object of the cloud is in a state, or named as a suspect; where a call has come to its end, could write its record, and
+/// waits for no word about another machine.
+fn every_object_is_known(
+    scene: &mut Scene,
+    called: &Called,
+    aim: Option<&Aim>,
+) -> anyhow::Result<()> {
+    let could_write = aim.is_none_or(|aim| {
+        use Way::{Away, Full, Hang, Lose, ReadOnly, Refuse};
+        ![Away, Full, Hang, Lose, ReadOnly, Refuse].contains(&aim.way)
+    });
+    let has_ended = matches!(called.outcome.ended, Ended::Code(code) if code != 4);
+    let said = &called.outcome.stderr;
+    let waits = said.contains("--lost-host") || said.contains("rebuild unlock");
+    if !scene.is_plain() || !could_write || !has_ended || waits {
+        return Ok(());
+    }
+    let there = cloud::objects(scene.cloud_dir());
+    let held = objects_in_states(scene)?;
+    let unheld: Vec<_> = scene
+        .objects
+        .iter()
+        .filter(|object| object.address.is_some())
+        .filter(|object| there.contains(&object.name) && !held.contains(&object.name))
+        .cloned()
+        .collect();
+    if unheld.is_empty() {
+        return Ok(());
+    }
+    let listed = scene.document(&["suspects", "--target", "drill"]);
+    for object in unheld {
+        let is_named = listed["suspects"].as_array().is_some_and(|suspects| {
+            suspects.iter().any(|suspect| {
+                let address = suspect["address"].as_str();
+                suspect["step"] == object.step.as_str()
+                    && (address.is_none() || address == object.address.as_deref())
+            })
+        });
+        ensure!(
+            is_named,
+            "`{}` is in the cloud, in no state, and no suspect",
+            object.name
+        );
+    }
+    Ok(())
+}
+
+/// The names of the objects that plain states hold.
+fn objects_in_states(scene: &Scene) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for (path, bytes) in values(&scene.store().join("state")) {
+        if path.to_string_lossy().contains('@') {
+            continue;
+        }
+        let text = String::from_utf8(bytes)?;
+        let (_, body) = text.split_once('\n').unwrap_or_default();
+        let state: Value = serde_json::from_str(body)?;
+        for resource in state["resources"].as_array().into_iter().flatten() {
+            for instance in resource["instances"].as_array().into_iter().flatten() {
+                let name = instance["attributes"]["name"].as_str();
+                names.extend(name.map(str::to_owned));
+            }
+        }
+    }
+    Ok(names)
+}
+
 /// No lock that nobody may release, no half value, no child that is noted.
 fn nothing_is_left_of_a_call(scene: &Scene) -> anyhow::Result<()> {
     let store = scene.store();
-    for locked in ["lock.json", "lock"] {
+    for path in values(&store).keys() {
+        let key = path.strip_prefix(&store)?;
         ensure!(
-            !store.join(locked).exists(),
-            "`{locked}` is still in the store"
+            !key.starts_with("lock.json") && !key.starts_with("lock"),
+            "`{}` is still in the store",
+            key.display()
         );
     }
     let home = scene.state_home();
@@ -265,4 +343,21 @@ fn is_a_program(entry: &std::fs::DirEntry) -> bool {
             .file_name()
             .to_string_lossy()
             .starts_with("terraform-provider-")
+}
+
+/// Every value of a store with its bytes.
+pub(crate) fn values(store: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![store.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if !entry.file_name().to_string_lossy().starts_with('.') {
+                found.insert(path.clone(), std::fs::read(&path).unwrap_or_default());
+            }
+        }
+    }
+    found
 }

@@ -177,8 +177,8 @@ pub(super) fn store_move(context: &Context, site: &Site, to: &str, ui: &Arc<dyn 
     told(context, moved, |moved| telling::store_moved(&moved))
 }
 
-pub(super) fn unlock(context: &Context, site: &Site, ui: &Arc<dyn Ui>) -> Told {
-    let unlocked = run::unlock(&context.machine, site, ui);
+pub(super) fn unlock(context: &Context, site: &Site, to: Option<&str>, ui: &Arc<dyn Ui>) -> Told {
+    let unlocked = run::unlock(&context.machine, site, to, ui);
     told(context, unlocked, |unlocked| telling::unlocked(&unlocked))
 }
 

@@ -373,7 +373,7 @@ pub(crate) fn run(context: &Context, cli: Cli) -> Told {
         }
         Command::Unlock(unlock) => {
             let site = context.site(&unlock.target);
-            context.told_about(|ui| calls::unlock(context, &site, ui))
+            context.told_about(|ui| calls::unlock(context, &site, unlock.to.as_deref(), ui))
         }
         Command::Provision(asked) => handoffs::provision(context, asked),
         Command::Bootstrap(asked) => handoffs::bootstrap(context, asked),
