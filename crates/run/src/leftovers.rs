@@ -7,7 +7,7 @@ use platform::WORKSPACE_PHASE;
 use process::{Exit, Identity, Liveness, Waited, wait_until_dead};
 use record::{PlannedChange, Record, StandingEntry, StepRecord, Suspected};
 use secrets::{Masker, MemoryDir};
-use tofu::{Leftover, MayExist, Outcome, StepDir};
+use tofu::{ERRORED_STATE, Leftover, MayExist, Outcome, StateFacts, StepDir};
 
 use crate::bench::Bench;
 use crate::error::stopped;
@@ -28,6 +28,8 @@ pub(crate) struct Found {
     pub(crate) leftover: Option<Leftover>,
     /// States that could not be written.
     pub(crate) errored: Vec<PathBuf>,
+    /// What was to be such a state and is none: OpenTofu writes it in place, so a full disk or a kill leaves a part.
+    pub(crate) broken: Vec<PathBuf>,
 }
 
 impl Found {
@@ -39,7 +41,9 @@ impl Found {
     /// What the child may have made, before anybody has looked into its state.
     pub(crate) fn suspects(&self, record: Option<&Record>, masker: &Masker) -> Vec<Suspected> {
         let Some(leftover) = &self.leftover else {
-            return Vec::new();
+            // Something was made, and nobody knows what.
+            let unknown = self.broken.first().map(|_| Suspected::default());
+            return unknown.into_iter().collect();
         };
         let of_step = record.and_then(|record| record.step(&self.step));
         if let Some(outcome) = &leftover.outcome {
@@ -151,13 +155,22 @@ impl Bench<'_> {
             let leftover = dir
                 .leftover(&self.masker)
                 .map_err(|error| stopped(&error))?;
-            let errored = dir.errored_states().map_err(|error| stopped(&error))?;
-            if leftover.is_some() || !errored.is_empty() {
+            let mut errored = Vec::new();
+            let mut broken = Vec::new();
+            for path in dir.errored_states().map_err(|error| stopped(&error))? {
+                let bytes = std::fs::read(&path).map_err(|error| stopped(&error))?;
+                match StateFacts::read(&bytes) {
+                    Ok(_) => errored.push(path),
+                    Err(_) => broken.push(path),
+                }
+            }
+            if leftover.is_some() || !errored.is_empty() || !broken.is_empty() {
                 found.push(Found {
                     dir,
                     step,
                     leftover,
                     errored,
+                    broken,
                 });
             }
         }
@@ -176,7 +189,17 @@ impl Bench<'_> {
 
     /// Forgets what dead children left, once all of it is in the record and the store.
     pub(crate) fn forget_leftovers(&self, found: &[Found]) -> Result<(), Failure> {
-        for Found { dir, leftover, .. } in found {
+        for Found {
+            dir,
+            leftover,
+            step,
+            broken,
+            ..
+        } in found
+        {
+            for path in broken {
+                self.set_aside(dir, step, path)?;
+            }
             match leftover {
                 Some(leftover) => dir.forget_leftover(leftover),
                 None => dir.clear_marker(),
@@ -184,6 +207,24 @@ impl Bench<'_> {
             .map_err(|error| stopped(&error))?;
         }
         sweep();
+        Ok(())
+    }
+}
+
+impl Bench<'_> {
+    /// Keeps what is no state out of the way of the next apply, for whoever wants to look at it.
+    fn set_aside(&self, dir: &StepDir, step: &StepId, path: &Path) -> Result<(), Failure> {
+        let kept = dir.path().join(format!("{ERRORED_STATE}.broken"));
+        std::fs::rename(path, &kept).map_err(|error| stopped(&error))?;
+        self.ui.tell(&Notice::Warning {
+            message: format!(
+                "the state that an apply of step `{step}` could not write is cut off, and is kept as `{}`",
+                kept.display()
+            ),
+            hint: Some(
+                "where the apply's output did not hold it either, what it had made is among the suspects".to_owned(),
+            ),
+        });
         Ok(())
     }
 }

@@ -35,10 +35,7 @@ impl Bench<'_> {
             let bytes = std::fs::read(path).map_err(|error| stopped(&error))?;
             self.bring(step, standing, &bytes, path)?;
             std::fs::remove_file(path).map_err(|error| stopped(&error))?;
-            self.ui.tell(&Notice::Warning {
-                message: format!("the state that an apply of step `{step}` could not write was brought to the store"),
-                hint: None,
-            });
+            self.tell_rescued(step);
         }
         if errored.is_empty()
             && let Some(emergency) = found
@@ -47,8 +44,18 @@ impl Bench<'_> {
         {
             let from = dir.path().join(ERRORED_STATE);
             self.bring(step, standing, &emergency.0, &from)?;
+            self.tell_rescued(step);
         }
         self.mark(step)
+    }
+
+    fn tell_rescued(&self, step: &StepId) {
+        self.ui.tell(&Notice::Warning {
+            message: format!(
+                "the state that an apply of step `{step}` could not write was brought to the store"
+            ),
+            hint: None,
+        });
     }
 
     /// The objects in a step's state as a record has them, whatever it takes to read them.

@@ -34,6 +34,7 @@ mod environment;
 mod explain;
 mod far_modules;
 mod farm;
+mod full_disk;
 mod gate;
 mod gateway;
 mod gcs_store;
