@@ -37,7 +37,7 @@ const POINTS: &[(Verb, &str)] = &[
 /// How many of them the short form tries.
 pub(crate) const SHORT: usize = 2;
 /// How often a laptop is let fall asleep anew that did so at a moment that proves nothing.
-const MOST_TRIES: usize = 10;
+const MOST_TRIES: usize = 40;
 /// How long anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 

@@ -37,6 +37,8 @@ pub(crate) struct Scene {
     pub(crate) objects: Vec<Object>,
     /// The place in the cloud: a directory, and its address.
     cloud: (PathBuf, String),
+    /// What tells its machines apart from those of other scenes.
+    tag: String,
     /// The machine that calls, and how often it was started.
     machine: usize,
     boot: usize,
@@ -62,6 +64,7 @@ impl Scene {
             world: World::new(),
             objects: Vec::new(),
             cloud: (cloud.dir().join(place), format!("{}/{place}", cloud.url())),
+            tag: format!("{}-{place}", std::process::id()),
             machine: 0,
             boot: 0,
             n_calls: 0,
@@ -261,7 +264,7 @@ impl Scene {
     /// The machine is started anew: its memory is gone.
     pub(crate) fn reboot(&mut self, pids: &[u32]) {
         self.boot += 1;
-        for dir in memory_dirs_of(pids) {
+        for dir in self.memory_dirs_of(pids) {
             std::fs::remove_dir_all(dir).expect("memory that is gone");
         }
     }
@@ -288,7 +291,7 @@ impl Scene {
             log: Some(log.clone()),
             aims: aim.into_iter().cloned().collect(),
             place: fault::Place {
-                machine: Some(format!("machine-{}", self.machine)),
+                machine: Some(format!("{}{}", self.machines(), self.machine)),
                 boot: Some(format!("boot-{}", self.boot)),
             },
             ..Orders::default()
@@ -322,20 +325,29 @@ impl Scene {
         called.outcome.expect_code(0);
         serde_json::from_str(&called.outcome.stdout).expect("a document is JSON")
     }
-}
 
-/// The memory-backed directories that processes have left.
-pub(crate) fn memory_dirs_of(pids: &[u32]) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir("/dev/shm")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let dirs = entries.map(|entry| entry.path());
-    dirs.filter(|dir| {
-        let owner = std::fs::read(dir.join(".owner.json")).ok();
-        let owner: Option<Value> = owner.and_then(|text| serde_json::from_slice(&text).ok());
-        let pid = owner.and_then(|owner| owner["pid"].as_u64());
-        pid.is_some_and(|pid| pids.iter().any(|one| u64::from(*one) == pid))
-    })
-    .collect()
+    /// How the names of its machines begin.
+    fn machines(&self) -> String {
+        format!("machine-{}-", self.tag)
+    }
+
+    /// The memory-backed directories that processes of its machines have left; a number may be another's by now.
+    pub(crate) fn memory_dirs_of(&self, pids: &[u32]) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir("/dev/shm")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let dirs = entries.map(|entry| entry.path());
+        dirs.filter(|dir| {
+            let owner = std::fs::read(dir.join(".owner.json")).ok();
+            let owner: Option<Value> = owner.and_then(|text| serde_json::from_slice(&text).ok());
+            owner.is_some_and(|owner| {
+                let is_ours = owner["machine_id"]
+                    .as_str()
+                    .is_some_and(|machine| machine.starts_with(&self.machines()));
+                is_ours && pids.iter().any(|pid| owner["pid"] == *pid)
+            })
+        })
+        .collect()
+    }
 }

@@ -120,7 +120,7 @@ impl Trial {
             .context("on the way to a platform that is gone")?;
         self.watch.expect_gone(&self.scene)?;
         self.then("gone");
-        let left = crate::scene::memory_dirs_of(&self.pids);
+        let left = self.scene.memory_dirs_of(&self.pids);
         ensure!(left.is_empty(), "memory is left behind: {left:?}");
         Ok(())
     }
