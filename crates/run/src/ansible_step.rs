@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::bench::Bench;
 use crate::error::failed;
-use crate::handoff_step::{AGAIN, Act, UTF8};
+use crate::handoff_step::{AGAIN, Act, PLAYS, UTF8};
 use crate::library::Source;
 use crate::resolve;
 use crate::standing::Standing;
@@ -214,7 +214,7 @@ impl Bench<'_> {
             env,
             how,
         };
-        let played = self.with_hands(act, |hands| hands.play(&play))?;
+        let played = self.with_hands(act, PLAYS, |hands| hands.play(&play))?;
         let lives_on = matches!(&played, Err(handoff::PlayError::Run(_)));
         if !given.check && !lives_on {
             // Seen to its end: nothing is left for the next call to wait for.

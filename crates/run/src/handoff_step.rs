@@ -52,6 +52,11 @@ pub(crate) struct Act<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
+/// What ends a wait: nothing is half done then, so the first interrupt does.
+const WAITS: StopLevel = StopLevel::Gentle;
+/// What ends a playbook, which may be in the middle of anything.
+pub(crate) const PLAYS: StopLevel = StopLevel::Interrupt;
+
 impl Act<'_> {
     pub(crate) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|end| Instant::now() >= end)
@@ -310,7 +315,7 @@ impl<'m> Bench<'m> {
             .renew(&key, &self.paths.known_hosts(), fleet)
             .map_err(|error| failed(&error))?;
         let none = std::collections::BTreeSet::new();
-        let reached = self.with_hands(act, |hands| hands.reach(&ssh, fleet, &none))?;
+        let reached = self.with_hands(act, WAITS, |hands| hands.reach(&ssh, fleet, &none))?;
         let reached = reached.map_err(|error| self.not_reached(act, &error))?;
         Ok((ssh, reached))
     }
@@ -325,7 +330,7 @@ impl<'m> Bench<'m> {
     ) -> Result<(SshSettings, Vec<Reached>), Failure> {
         let ssh = self.ssh_settings()?;
         self.restore_pins(hosts, fleet, standing)?;
-        let reached = self.with_hands(act, |hands| hands.verify_reach(&ssh, fleet))?;
+        let reached = self.with_hands(act, WAITS, |hands| hands.verify_reach(&ssh, fleet))?;
         let reached = reached.map_err(|error| self.not_reached(act, &error))?;
         Ok((ssh, reached))
     }
@@ -406,15 +411,16 @@ impl<'m> Bench<'m> {
             .map_err(|error| failed(&error))
     }
 
-    /// Does something with hands that tell the operator and the step's log what goes on.
+    /// Does something with hands that tell the operator and the step's log what goes on; `ends_at` is what ends it early.
     pub(crate) fn with_hands<T>(
         &self,
         act: &Act<'_>,
+        ends_at: StopLevel,
         work: impl FnOnce(&Hands<'_>) -> T,
     ) -> Result<T, Failure> {
         let log = std::sync::Mutex::new(Log::open(&act.log));
         let step = act.step.to_string();
-        self.with_hands_telling(act, &self.ssh_client()?, work, &|told: &Told| {
+        self.with_hands_telling(act, ends_at, &self.ssh_client()?, work, &|told: &Told| {
             let mut log = log
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -429,13 +435,14 @@ impl<'m> Bench<'m> {
     pub(crate) fn with_hands_telling<T>(
         &self,
         act: &Act<'_>,
+        ends_at: StopLevel,
         ssh: &Path,
         work: impl FnOnce(&Hands<'_>) -> T,
         tell: &(dyn Fn(&Told) + Sync),
     ) -> Result<T, Failure> {
         let stop = || match self.stop.level() {
             StopLevel::Kill => Stop::Kill,
-            StopLevel::Interrupt => Stop::Interrupt,
+            level if level >= ends_at => Stop::Interrupt,
             _ if act.is_over() => Stop::Interrupt,
             _ => Stop::No,
         };

@@ -15,7 +15,7 @@ use super::Workspace;
 use crate::ansible_step::way_to_have;
 use crate::error::failed;
 use crate::exec_step::Log;
-use crate::handoff_step::{Act, UTF8, notice};
+use crate::handoff_step::{Act, PLAYS, UTF8, notice};
 use crate::ui::Notice;
 
 /// The extra variable that tells the play where it may write secrets.
@@ -279,7 +279,7 @@ impl Workspace<'_> {
         // What the play itself does over SSH is by the inventory; this machine alone needs none.
         let bench = &self.held.bench;
         let ssh = bench.ssh_client().unwrap_or_else(|_| "ssh".into());
-        bench.with_hands_telling(act, &ssh, work, &tell)
+        bench.with_hands_telling(act, PLAYS, &ssh, work, &tell)
     }
 }
 
