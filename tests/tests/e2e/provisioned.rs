@@ -411,16 +411,18 @@ fn interrupted_in_each_step_a_job_goes_on_where_it_stopped() {
         started.signal(Signal::INT);
     };
     // One success is luck: the server goes before the second.
-    let (once, dropped) = (farm.place().join("once"), farm.place().join("dropped"));
+    let [once, dropped, gone] = ["once", "dropped", "gone"].map(|name| farm.place().join(name));
     let accepts_once = format!(
-        "if [ -e {once} ]; then touch {dropped}; sleep 90; fi; touch {once}; echo status: done",
+        "if [ -e {once} ]; then touch {dropped}; n=0; while [ ! -e {gone} ] && [ $n -lt 900 ]; do sleep 0.1; n=$((n + 1)); done; exit 1; fi; touch {once}; echo status: done",
         once = once.display(),
-        dropped = dropped.display()
+        dropped = dropped.display(),
+        gone = gone.display()
     );
     farm.server("web1").program("cloud-init", &accepts_once);
     let mut awaiting = farm.drill.rebuild(&RUN).start();
     wait_for("the second try", || dropped.exists().then_some(()));
     farm.server("web1").stop();
+    touch(&gone);
     awaiting.expect_stderr("workspace.prod: web1: port: 127.0.0.1 port ");
     // Nothing is half done in a wait, so once is enough.
     awaiting.signal(Signal::INT);
