@@ -245,7 +245,14 @@ fn every_object_is_known(
     if unheld.is_empty() {
         return Ok(());
     }
-    let listed = scene.document(&["suspects", "--target", "drill"]);
+    let words = ["suspects", "--target", "drill", "--output", "json"];
+    let listed = scene.call(&words, None).outcome;
+    if listed.code() == Some(3) && listed.stdout.contains("--lost-host") {
+        // What a machine was at that nobody hears of is asked of a person first.
+        return Ok(());
+    }
+    listed.expect_code(0);
+    let listed: Value = serde_json::from_str(&listed.stdout)?;
     for object in unheld {
         let is_named = listed["suspects"].as_array().is_some_and(|suspects| {
             suspects.iter().any(|suspect| {
