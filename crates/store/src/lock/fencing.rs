@@ -22,11 +22,20 @@ pub(super) fn highest(store: &dyn Store) -> Result<u64, LockError> {
     Ok(highest)
 }
 
-/// The fencing number in `run/head.json`; 0 where there is none.
+/// The fencing number in `run/head.json`; where there is none, as on a target that has workspaces and never had a run, the
+/// highest of any value: it goes on from what a takeover has raised it to.
 pub(super) fn of_head(store: &dyn Store) -> Result<u64, LockError> {
     let key = layout::head();
     match store.get(&key)? {
-        None => Ok(0),
+        None => {
+            let mut highest = 0;
+            for key in mutable_keys(store)? {
+                // What is damaged is told by whoever needs it, and keeps nobody from the lock.
+                let fence = store.get(&key)?.map(|value| fence_of(store, &key, &value));
+                highest = highest.max(fence.and_then(Result::ok).unwrap_or_default());
+            }
+            Ok(highest)
+        }
         Some(value) => fence_of(store, &key, &value),
     }
 }

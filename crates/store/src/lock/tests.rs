@@ -135,6 +135,15 @@ fn the_fence_is_higher_than_that_of_the_head() {
     assert_eq!(acquire(&store, LONG).unwrap().fence(), 5);
 }
 
+/// A target that has a workspace and never had a run: what a takeover raised is not gone below.
+#[test]
+fn without_a_head_the_fence_is_higher_than_that_of_any_value() {
+    let store = Arc::new(MemoryStore::new());
+    store.set(&key("workspace/prod"), "{\"schema\":1,\"fence\":2}\nbytes");
+    store.set(&key("workspace/damaged"), "no header");
+    assert_eq!(acquire(&store, LONG).unwrap().fence(), 3);
+}
+
 #[test]
 fn of_many_callers_one_gets_the_lock() {
     for former in [None, Some(dead())] {
